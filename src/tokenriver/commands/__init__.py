@@ -1,0 +1,1 @@
+"""Registry of commands: <name>.py is `tokenriver <name>`; cli.py only dispatches."""

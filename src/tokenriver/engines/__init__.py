@@ -1,0 +1,1 @@
+"""Where batches are computed: this process, a pool of worker processes."""

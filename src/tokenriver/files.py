@@ -1,0 +1,229 @@
+"""The one seam to the disk: every call that changes a file system goes through `system`, and every file that we
+leave behind is written by the commit protocol.
+
+The protocol: a temporary name in the same folder (`.NAME.tmp`), writes whose short counts are checked, fsync of the
+file, rename, fsync of the folder. So a name either holds a complete file or does not exist. Tests put a faulty system
+in place of `system` and let every single call fail, write short, or be the last one before the power went.
+"""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tokenriver.errors import InputError, LimitError
+
+CHUNK = 1 << 20
+Buffer = bytes | bytearray | memoryview
+
+
+class System:
+    """The operating system's calls that change a disk; replaced as a whole in tests."""
+
+    def open(self, path: Path, flags: int) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def write(self, fd: int, data: memoryview) -> int:
+        return os.write(fd, data)
+
+    def copy(self, source_fd: int, target_fd: int, count: int, offset: int) -> int:
+        """Append [offset, offset + count) of one file to another inside the kernel; bytes copied, 0 at the end."""
+        try:
+            return os.copy_file_range(source_fd, target_fd, count, offset)
+        except (AttributeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in (
+                errno.EXDEV,
+                errno.EINVAL,
+                errno.ENOSYS,
+                errno.EOPNOTSUPP,
+            ):
+                raise
+            return os.write(target_fd, os.pread(source_fd, min(count, CHUNK), offset))
+
+    def fsync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def replace(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: Path) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
+
+    def free_bytes(self, folder: Path) -> int:
+        status = os.statvfs(folder)
+        return status.f_bavail * status.f_frsize
+
+
+system = System()
+
+
+@contextmanager
+def naming(path: Path, doing: str) -> Iterator[None]:
+    """Turn an OSError inside the block into the RiverError that names the path and the cure."""
+    try:
+        yield
+    except OSError as error:
+        text = f"{path}: cannot {doing}: {error.strerror or error}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise LimitError(f"{text}; free space (or raise the limit) and run the same command again") from error
+        raise InputError(f"{text}; check the path and its permissions") from error
+
+
+def temporary_name(path: Path) -> Path:
+    """The name under which `path` is written; a dot file of the same folder, the same at every run."""
+    return path.with_name(f".{path.name}.tmp")
+
+
+class AtomicFile:
+    """A file that appears under its name complete and on disk, or not at all.
+
+    Use as a context manager: leaving the block commits, leaving it by an exception removes the temporary file.
+    `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.num_bytes = 0
+        self._hash = hashlib.sha256()
+        self._temporary = temporary_name(path)
+        with naming(path, "create"):
+            self._fd = system.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, data: Buffer) -> None:
+        """Append all of data (any C-contiguous buffer)."""
+        view = memoryview(data)
+        view = view.cast("B") if view.nbytes else memoryview(b"")
+        self._hash.update(view)
+        done = 0
+        with naming(self.path, "write"):
+            while done < len(view):
+                done += _progress(system.write(self._fd, view[done:]))
+        self.num_bytes += done
+
+    def copy_from(self, source_fd: int, start: int, stop: int) -> None:
+        """Append bytes [start, stop) of an open file, in the kernel where it can."""
+        with naming(self.path, "write"):
+            while start < stop:
+                count = _progress(system.copy(source_fd, self._fd, stop - start, start))
+                start += count
+                self.num_bytes += count
+
+    def commit(self) -> None:
+        with naming(self.path, "write"):
+            system.fsync(self._fd)
+            fd, self._fd = self._fd, -1
+            system.close(fd)
+            system.replace(self._temporary, self.path)
+        sync_folder(self.path.parent)
+
+    def discard(self) -> None:
+        with suppress(OSError):
+            if self._fd >= 0:
+                fd, self._fd = self._fd, -1
+                system.close(fd)
+        with suppress(OSError):
+            system.unlink(self._temporary)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.discard()
+            return
+        try:
+            self.commit()
+        except BaseException:
+            self.discard()
+            raise
+
+
+def _progress(count: int) -> int:
+    if count <= 0:
+        raise OSError(errno.EIO, f"the system took {count} bytes")
+    return count
+
+
+def write_atomic(path: Path, data: Buffer) -> None:
+    """Write a small file by the commit protocol."""
+    with AtomicFile(path) as file:
+        file.write(data)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of a folder durable."""
+    with naming(folder, "sync"):
+        fd = system.open(folder, os.O_RDONLY)
+        try:
+            system.fsync(fd)
+        finally:
+            system.close(fd)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its missing parents, each name durable; an existing one is fine."""
+    if path.is_dir():
+        return
+    if path.parent != path:
+        make_folder(path.parent)
+    with naming(path, "create the folder"):
+        try:
+            system.mkdir(path)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+    sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file of ours; a missing one is fine."""
+    with naming(path, "remove"), suppress(FileNotFoundError):
+        system.unlink(path)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder of ours and the files in it (no folders inside); a missing one is fine."""
+    if not path.is_dir():
+        return
+    for name in list_folder(path):
+        remove(path / name)
+    with naming(path, "remove"), suppress(FileNotFoundError):
+        system.rmdir(path)
+
+
+def list_folder(path: Path) -> list[str]:
+    """Names in a folder, sorted by their bytes: no result depends on the disk's order."""
+    with naming(path, "list"):
+        return sorted(os.listdir(path), key=os.fsencode)
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes that an ordinary user can still write below `folder` (or its nearest existing parent)."""
+    while not folder.exists() and folder.parent != folder:
+        folder = folder.parent
+    with naming(folder, "ask for free space"):
+        return system.free_bytes(folder)
+
+
+def sha256_file(path: Path) -> str:
+    """Hex sha256 of a whole file, read in bounded memory."""
+    with naming(path, "read"), path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

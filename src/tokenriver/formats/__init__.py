@@ -1,0 +1,1 @@
+"""Registry of formats: <name>.py reads and writes one shard format (contract: tokenriver.types.Format)."""

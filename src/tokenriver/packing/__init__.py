@@ -1,0 +1,1 @@
+"""Registry of packings: <name>.py says where each row lies in the river (contract: tokenriver.types.Packing)."""

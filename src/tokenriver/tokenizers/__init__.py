@@ -1,0 +1,1 @@
+"""Registry of tokenizers: <name>.py has load(...) -> Tokenizer (contract: tokenriver.types.Tokenizer)."""

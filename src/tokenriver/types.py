@@ -1,0 +1,238 @@
+"""The nouns that travel between rooms, and the contracts of the registries. Imports numpy only.
+
+Values are frozen dataclasses, contracts are Protocols with read-only properties. Everything that is many (documents,
+ids, rows) is a column, never a list of objects per token.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+IGNORE = -100
+"""The target of a position without loss (torch's ignore_index)."""
+
+Ids = NDArray[np.unsignedinteger[Any]]
+"""Token ids, 1-D: uint32 where they are computed, uint16 or uint32 where they are stored."""
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Json = Mapping[str, Any]
+
+
+# ---------------------------------------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How texts are found in the inputs; all of it determines the corpus."""
+
+    text_field: str = "text"
+    separator: bytes | None = None
+    """Plain text only: where one document ends; None makes each file one document."""
+    keep_separator: bool = False
+    """The separator stays at the end of its document (blank-line) or is dropped."""
+    max_row_bytes: int = 1 << 30
+    """A raw row longer than this is a bad row (`row-too-long`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one input that a worker reads by itself: [start, stop) of whatever the source counts in
+    (bytes of a plain file, row groups of Parquet, record batches of Arrow)."""
+
+    source: int
+    """Index of the input in the plan."""
+    path: Path
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A raw row that gave no document, and why."""
+
+    record: int
+    """0-based number of the raw row, counted from the start of its piece (the build adds the rows before it)."""
+    offset: int
+    """Byte offset of the row in the (decompressed) input; -1 where the kind has none (Parquet, Arrow)."""
+    reason: str
+    """One of sources/_reasons.py."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBatch:
+    """Some documents of one piece, in input order, as columns."""
+
+    texts: list[bytes]
+    """k texts, valid UTF-8, none empty."""
+    records: Int64
+    """(k,) 0-based number of each document's raw row, counted from the start of its piece."""
+    rows_read: int
+    """Raw rows consumed for this batch, blank, empty and bad ones included."""
+    bad: tuple[BadRow, ...] = ()
+    """Rows that gave no document and should have: they count towards the limit of bad rows."""
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """Rows treated by a rule that is no fault, by reason: blank, empty, lone-surrogate, byte-order-mark."""
+
+
+class Source(Protocol):
+    """What a module of sources/ offers."""
+
+    @property
+    def SUFFIXES(self) -> tuple[str, ...]:
+        """Lower-case name endings of this kind, compression suffix removed (".jsonl", ".ndjson")."""
+
+    @property
+    def STREAMS(self) -> bool:
+        """Is this kind a stream of bytes (jsonl, text)? Then it may be compressed, and has `cut` and `parse`."""
+
+    def sniff(self, head: bytes) -> bool:
+        """Do the first bytes (decompressed, at most 64 KiB) surely belong to this kind?"""
+
+    def plan(self, path: Path, size: int, options: SourceOptions, unit_bytes: int) -> list[tuple[int, int]] | None:
+        """Ranges of about unit_bytes of text that workers can read alone, covering the input in order; None when only
+        one reader from the start can cut it (the build then feeds blocks cut by `cut`)."""
+
+    def read(self, piece: Piece, options: SourceOptions) -> Iterator[DocumentBatch]:
+        """The documents of a piece in batches of a few MiB; bounded memory for any piece. Raises InputError."""
+
+
+class StreamSource(Source, Protocol):
+    """A source that is a stream of bytes."""
+
+    def cut(self, block: bytes, options: SourceOptions) -> int:
+        """Length of the longest prefix of block that ends at a record end; 0 if there is none."""
+
+    def parse(
+        self, blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first: bool
+    ) -> Iterator[DocumentBatch]:
+        """Documents of consecutive blocks of one stream that starts at byte `offset` of the decompressed input;
+        blocks may end anywhere. `first`: the stream starts at the input's first byte (a byte-order mark is legal)."""
+
+
+# ------------------------------------------------------------------------------------------- tokenizers
+
+
+class Tokenizer(Protocol):
+    """Text <-> ids. Encoding never adds and never parses special tokens: framing is the build's alone."""
+
+    @property
+    def name(self) -> str:
+        """What `load_tokenizer` was given, or the file's own name; never an absolute path."""
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id, special ids included."""
+
+    @property
+    def bos_id(self) -> int | None: ...
+    @property
+    def eos_id(self) -> int | None: ...
+    @property
+    def pad_id(self) -> int | None: ...
+    @property
+    def fingerprint(self) -> str:
+        """sha256 (hex) over what determines ids: kind, ranks or file bytes, split pattern, special ids."""
+
+    @property
+    def encoder(self) -> str:
+        """ "fast" or "reference": what encode_batch runs on."""
+
+    def encode(self, text: str) -> Ids:
+        """Ids of one text, uint32 (n,). Lone surrogates become U+FFFD."""
+
+    def encode_batch(self, texts: Sequence[bytes] | Sequence[str]) -> tuple[Ids, Int64]:
+        """Flat ids (uint32) of k texts and their lengths (int64, (k,)), in one native call.
+        bytes must be valid UTF-8; a str with lone surrogates is cleaned to U+FFFD."""
+
+    def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
+        """Compare (ids, lengths) with the reference encoder's; MismatchError at the first difference (text excerpt,
+        position, both id lists around it). Nothing to compare for a tokenizer without a separate reference."""
+
+    def self_check(self) -> int:
+        """Compare the fast encoder with the reference on the built-in hostile texts; number of texts compared."""
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        """The text, invalid UTF-8 shown as U+FFFD; special ids by their content."""
+
+    def decode_bytes(self, ids: Sequence[int] | Ids) -> bytes:
+        """The exact bytes; special ids by their content. Raises LimitError for an id outside the vocabulary."""
+
+
+# --------------------------------------------------------------------------------------------- formats
+
+
+class ShardReader(Protocol):
+    """One open shard. Opening has checked header, sizes and counts against the file; ids are mapped, not loaded.
+    Readers pickle as (path, options) and reopen; they are safe to use after a fork."""
+
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def doc_ends(self) -> Int64 | None:
+        """(num_documents,) exclusive end of each document in this shard, mapped; None where the format has no bounds
+        in itself."""
+
+    @property
+    def ids(self) -> Ids:
+        """(num_tokens,) all ids, mapped read-only."""
+
+    def close(self) -> None: ...
+
+
+class ShardWriter(Protocol):
+    """Writes one shard under a temporary name; `close` commits it, leaving the block by an exception removes it."""
+
+    def write(self, ids: Ids, doc_ends: Int64 | None) -> None:
+        """Append ids; doc_ends are the ends, within these ids, of the documents that end here."""
+
+    def close(self) -> None: ...
+
+
+class Format(Protocol):
+    """What a module of formats/ offers."""
+
+    @property
+    def SUFFIX(self) -> str: ...
+    @property
+    def STORES(self) -> frozenset[str]:
+        """Of {"doc_ends", "dtype", "count"}: what a file of this format says about itself."""
+
+    def sniff(self, path: Path) -> bool:
+        """Cheap and sure: by magic bytes or by a companion file."""
+
+    def open_reader(self, path: Path, *, dtype: str | None = None) -> ShardReader:
+        """Raises FormatError with path, offset, value and expectation."""
+
+
+# --------------------------------------------------------------------------------------------- packing
+
+
+class Packing(Protocol):
+    """Where each row lies in the river. The law: a span of n ids fills n - 1 positions."""
+
+    @property
+    def seq_len(self) -> int: ...
+    @property
+    def balance(self) -> Mapping[str, int]:
+        """ids of one epoch by fate: "river", "served" (distinct ids that are an input or a target), "unused", ..."""
+
+    @property
+    def tag(self) -> str:
+        """Everything that determines the rows but the corpus, as a short text ("concat T=1024")."""
+
+    def __len__(self) -> int:
+        """Number of rows of one epoch."""
+
+    def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
+        """(row, start, stop), one entry a span, grouped by row in the order asked: `row` indexes into `rows`,
+        [start, stop) are river positions."""
+
+    def starts(self, rows: Int64, epochs: Int64) -> Int64 | None:
+        """River position of each row when every row is one span of seq_len + 1 ids; None for other packings."""
