@@ -1,4 +1,13 @@
-"""tokenriver: text in, training batches out. Importing it does nothing but define these names."""
+"""tokenriver: text in, training batches out.
+
+Importing it does nothing and loads nothing: a public name is looked up when it is first used, so that
+`tokenriver --help` needs no numpy and `import tokenriver` costs next to nothing.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tokenriver.errors import (
     FormatError,
@@ -9,13 +18,67 @@ from tokenriver.errors import (
     RiverError,
 )
 
+if TYPE_CHECKING:
+    from tokenriver.batch import Batch
+    from tokenriver.build import BuildReport, build
+    from tokenriver.corpus import Corpus, open_corpus
+    from tokenriver.loader import Loader
+    from tokenriver.tokenizer import load_tokenizer
+    from tokenriver.types import IGNORE
+    from tokenriver.verify import Finding, verify
+
 __all__ = [
+    "IGNORE",
+    "Batch",
+    "BuildReport",
+    "Corpus",
+    "Finding",
     "FormatError",
     "InputError",
     "LimitError",
+    "Loader",
     "MismatchError",
     "MissingPackageError",
     "RiverError",
+    "build",
+    "load_tokenizer",
+    "open_corpus",
+    "verify",
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "IGNORE": "types",
+    "Batch": "batch",
+    "BuildReport": "build",
+    "Corpus": "corpus",
+    "Finding": "verify",
+    "Loader": "loader",
+    "build": "build",
+    "load_tokenizer": "tokenizer",
+    "open_corpus": "corpus",
+    "verify": "verify",
+}
+
+
+class _Package(ModuleType):
+    """This package. Python sets a submodule on its package once it is imported, so the module `tokenriver.build` would
+    take the place of the function `tokenriver.build`; here the public name wins."""
+
+    def __getattr__(self, name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{self.__name__}.{_HOMES[name]}"), name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,33 @@
+"""The one place where the environment is read: the launcher's rank, and where tokenizers may lie in local caches."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from tokenriver.errors import InputError
+from tokenriver.tokenizer import cache_folders
+
+
+def rank_and_world_size(
+    rank: int | None, world_size: int | None, environment: Mapping[str, str] = os.environ
+) -> tuple[int, int]:
+    """What was given on the command line, else RANK and WORLD_SIZE as torchrun sets them, else (0, 1)."""
+    world_size = _number("WORLD_SIZE", environment, 1) if world_size is None else world_size
+    rank = _number("RANK", environment, 0) if rank is None else rank
+    if not 0 <= rank < world_size:
+        raise InputError(f"--rank: got {rank} of --world-size {world_size}, expected 0 to {world_size - 1}")
+    return rank, world_size
+
+
+def _number(name: str, environment: Mapping[str, str], default: int) -> int:
+    text = environment.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise InputError(f"{name}: got {text!r} in the environment, expected a number; unset it or set a number")
+    return int(text)
+
+
+def tokenizer_folders() -> list[Path]:
+    """The usual local caches of tokenizers, those named by the environment first."""
+    return cache_folders(os.environ)

@@ -1,0 +1,45 @@
+"""What every test gets: hypothesis that repeats itself, a process that no test has left changed, and a first line that
+names what is not installed here."""
+
+import ast
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "tokenriver", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tokenriver")
+
+# only `make test-all` installs these; a test file that imports one at its top cannot even be collected without it
+ABSENT = [name for name in ("torch", "torchdata", "datasets") if importlib.util.find_spec(name) is None]
+
+
+def pytest_report_header() -> str:
+    return f"not installed, so their files are left out: {', '.join(ABSENT)} (make test-all has them)" if ABSENT else ""
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    if not ABSENT or collection_path.suffix != ".py":
+        return None
+    tops: set[str] = set()
+    for node in ast.parse(collection_path.read_bytes()).body:
+        if isinstance(node, ast.Import):
+            tops.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            tops.add((node.module or "").partition(".")[0])
+            tops.update({"torch"} if node.module == "tokenriver.adapters" else ())
+            tops.update({"torch"} if node.module == "tokenriver.adapters.torch" else ())
+    return True if tops & set(ABSENT) else None
+
+
+@pytest.fixture(autouse=True)
+def _clean_process() -> Iterator[None]:
+    """A test that changes the working folder or the environment, and leaves it so, fails at once."""
+    before = os.getcwd(), {**os.environ, "PYTEST_CURRENT_TEST": ""}
+    yield
+    assert (os.getcwd(), {**os.environ, "PYTEST_CURRENT_TEST": ""}) == before
