@@ -1,0 +1,43 @@
+# Everything works from a clean clone: each target first makes the virtual environment that it needs.
+#   make demo       the main job on real text found on this machine
+#   make test       the suite (no torch, no browser);   make test-all adds torch, the peers' libraries and the slow tests
+#   make check      format, lint, types;   make bench, make soak: the measurements and the long runs
+
+.PHONY: demo test test-all check bench soak clean
+.DELETE_ON_ERROR:
+PROCESSES ?= 2
+PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES)
+
+demo: .venv/.core
+	.venv/bin/tokenriver demo
+
+test: .venv-test/.test
+	$(PYTEST)
+
+test-all: .venv-test/.all
+	$(PYTEST) -m ""
+
+check: .venv-test/.test
+	.venv-test/bin/ruff format --check .
+	.venv-test/bin/ruff check .
+	.venv-test/bin/mypy
+
+bench: .venv-test/.test
+	.venv-test/bin/python -m benchmarks
+
+soak: .venv-test/.test
+	.venv-test/bin/python scripts/soak
+
+.venv/.core: pyproject.toml scripts/setup
+	scripts/setup .venv .core -e .
+
+.venv-test/.test: pyproject.toml scripts/setup
+	scripts/setup .venv-test .test -e '.[check]'
+
+# torch by pip alone: pip follows this machine's own configuration, which is what tells it where the CPU build lies
+.venv-test/.all: .venv-test/.test
+	SETUP_PIP=1 scripts/setup .venv-test .torch 'torch==2.13.0'
+	SETUP_PIP=1 scripts/setup .venv-test .all -e '.[check,test-all]'
+
+clean:
+	rm -rf .venv .venv-test demo bench-work .mypy_cache .ruff_cache .pytest_cache .hypothesis
