@@ -1,0 +1,85 @@
+"""The document index beside a native shard: where each document ends, and which record of which source it was.
+
+    offset           size     content
+    0                8        b"TRDOCS01"
+    8                8        int64 count, number of documents
+    16               8*count  int64 exclusive end of each document in the shard; increasing, the last = num_tokens
+    16 + 8*count     8*count  int64 record number in the source
+    16 + 16*count    4*count  int32 source number in the manifest
+
+All little-endian. Only the ends can lead a reader astray, so they are checked in full when the index is opened.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tokenriver.errors import FormatError
+from tokenriver.formats import _bin
+from tokenriver.types import Int32, Int64
+
+SUFFIX = ".docs"
+MAGIC = b"TRDOCS01"
+HEADER_BYTES = 16
+BYTES_PER_DOCUMENT = 20
+_CHECK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DocIndex:
+    """Columns of k documents, mapped read-only: ends (exclusive, in ids of the shard), records, sources."""
+
+    ends: Int64
+    records: Int64
+    sources: Int32
+
+
+def index_path(shard: Path) -> Path:
+    """The index of a shard has its name with the suffix `.docs`."""
+    return shard.with_suffix(SUFFIX)
+
+
+def pack_index(ends: Int64, records: Int64, sources: Int32) -> list[memoryview]:
+    """The file's content as buffers, to be written one after another."""
+    assert len(ends) == len(records) == len(sources), "columns of one index"
+    head = MAGIC + len(ends).to_bytes(8, "little")
+    columns = ((ends, "<i8"), (records, "<i8"), (sources, "<i4"))
+    return [memoryview(head), *(np.ascontiguousarray(c, t).data.cast("B") for c, t in columns if len(c))]
+
+
+def open_index(path: Path, num_tokens: int) -> DocIndex:
+    """Map an index and check magic, size, count and every end against the shard's num_tokens; FormatError."""
+    fd, size = _bin.open_regular(path)
+    try:
+        head = os.pread(fd, HEADER_BYTES, 0)
+        if head[:8] != MAGIC or len(head) < HEADER_BYTES:
+            raise FormatError(f"{path}: magic at byte 0: got {head[:8]!r}, expected {MAGIC!r}")
+        count = int.from_bytes(head[8:], "little", signed=True)
+        if not 1 <= count <= num_tokens:
+            raise FormatError(f"{path}: number of documents at byte 8: got {count}, expected 1 to {num_tokens}")
+        if size != HEADER_BYTES + count * BYTES_PER_DOCUMENT:
+            expected = HEADER_BYTES + count * BYTES_PER_DOCUMENT
+            raise FormatError(f"{path}: size: got {size} bytes, expected {expected} for {count} documents")
+        starts = [HEADER_BYTES, HEADER_BYTES + 8 * count, HEADER_BYTES + 16 * count]
+        whole = _bin.map_array(fd, np.dtype("u1"), 0, size)
+    finally:
+        os.close(fd)
+    ends = whole[starts[0] : starts[1]].view("<i8")
+    _check_ends(path, ends, num_tokens)
+    return DocIndex(ends, whole[starts[1] : starts[2]].view("<i8"), whole[starts[2] :].view("<i4"))
+
+
+def _check_ends(path: Path, ends: Int64, num_tokens: int) -> None:
+    before = 0
+    for at in range(0, len(ends), _CHECK):
+        block = ends[at : at + _CHECK]
+        lengths = np.diff(block, prepend=before)
+        if not (lengths > 0).all():
+            bad = at + int(np.argmax(lengths <= 0))
+            got, least = int(ends[bad]), int(ends[bad - 1]) + 1 if bad else 1
+            raise FormatError(f"{path}: end of document {bad}: got {got}, expected at least {least}")
+        before = int(block[-1])
+    if before != num_tokens:
+        raise FormatError(f"{path}: end of the last document: got {before}, expected {num_tokens}, the shard's ids")

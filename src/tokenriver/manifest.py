@@ -1,0 +1,278 @@
+"""manifest.json: what a corpus is. It is written last; without it a folder is no corpus.
+
+JSON in one canonical form (keys sorted, one space of indent, ASCII, one newline at the end), shards and sources as
+columns. `digest` is the sha256 of the file with the digest's own 64 digits written as zeros, so that one changed byte
+anywhere in the file is found before the file is parsed, and any language can check it without a JSON library.
+
+Nothing in a manifest is trusted: types, names, sizes and sums are checked here, once, for all readers.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tokenriver import files, rules
+from tokenriver.errors import FormatError
+
+MANIFEST_NAME = "manifest.json"
+BUILD_FOLDER = ".build"
+VERSION = 1
+MAX_BYTES = 1 << 30
+
+# a key of the outermost object: one space of indent, and no string of JSON holds a raw newline
+_DIGEST = re.compile(rb'^ "digest": "([0-9a-f]{64})",$', re.MULTILINE)
+
+_ID = rules.or_none(rules.integer(0, 2**32 - 1))
+_WORD = rules.matching("[a-z0-9_-]{0,64}", "a short lower-case word")
+_SHARD: rules.Table = {
+    "file": rules.FILE,
+    "split": rules.matching("[a-z0-9_-]{1,64}", "a short lower-case word"),
+    "num_tokens": rules.POSITIVE,
+    "num_documents": rules.COUNT,
+    "num_bytes": rules.POSITIVE,
+    "sha256": rules.SHA256,
+    "index_bytes": rules.COUNT,
+    "index_sha256": rules.matching("([0-9a-f]{64})?", "64 hex digits or nothing"),
+}
+_SOURCE: rules.Table = {
+    "path": rules.INSIDE,
+    "size": rules.COUNT,
+    "sha256": rules.or_none(rules.SHA256),
+    "kind": _WORD,
+    "compression": _WORD,
+    "records": rules.COUNT,
+}
+_TOKENIZER: rules.Table = {
+    "name": rules.TEXT,
+    "fingerprint": rules.SHA256,
+    "vocab_size": rules.integer(1, 2**32),
+    "model_vocab_size": rules.integer(1, 2**32),
+    "bos_id": _ID,
+    "eos_id": _ID,
+    "pad_id": _ID,
+}
+_MANIFEST: rules.Table = {
+    "balance": rules.OBJECT,
+    "digest": rules.SHA256,
+    "dtype": rules.matching("uint16|uint32", "uint16 or uint32"),
+    "format": _WORD,
+    "framing": _WORD,
+    "options": rules.OBJECT,
+    "shards": rules.OBJECT,
+    "sources": rules.OBJECT,
+    "tokenizer": rules.OBJECT,
+    "version": rules.POSITIVE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardInfo:
+    """One shard: its file name, split, counts, size and sha256, and those of its document index (0 and "" if none)."""
+
+    file: str
+    split: str
+    num_tokens: int
+    num_documents: int
+    num_bytes: int
+    sha256: str
+    index_bytes: int
+    index_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """One input: POSIX path relative to the inputs' deepest common folder, size in bytes, sha256 (None if the build
+    stopped before it had read all of it), kind, compression ("" if none) and raw records read."""
+
+    path: str
+    size: int
+    sha256: str | None
+    kind: str
+    compression: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerInfo:
+    """What made the ids: name, fingerprint (sha256), vocabulary (model_vocab_size is padded), special ids."""
+
+    name: str
+    fingerprint: str
+    vocab_size: int
+    model_vocab_size: int
+    bos_id: int | None
+    eos_id: int | None
+    pad_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All of a corpus but its ids."""
+
+    format: str
+    tokenizer: TokenizerInfo
+    framing: str
+    dtype: str
+    options: Mapping[str, Any]
+    sources: tuple[SourceInfo, ...]
+    shards: tuple[ShardInfo, ...]
+    balance: Mapping[str, Any]
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex sha256 of what determines the rivers: tokenizer, dtype, and the ids of each split in order."""
+        splits = {name: [(s.num_tokens, s.sha256) for s in self.split(name)] for name in self.splits}
+        text = json.dumps([self.tokenizer.fingerprint, self.dtype, splits], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(b"tokenriver corpus 1\n" + text.encode()).hexdigest()
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits, sorted."""
+        return tuple(sorted({shard.split for shard in self.shards}))
+
+    def split(self, name: str) -> tuple[ShardInfo, ...]:
+        """The shards of one split in river order; empty for an unknown name."""
+        return tuple(shard for shard in self.shards if shard.split == name)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Commit a corpus: write its manifest by the commit protocol. What a reader would refuse is refused here."""
+    data = _dump(manifest)
+    path = folder / MANIFEST_NAME
+    _parse(path, data)
+    files.write_atomic(path, data)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a corpus folder, checked; FormatError if it is damaged, unknown or not there."""
+    path = folder / MANIFEST_NAME
+    if not path.is_file():
+        if (folder / BUILD_FOLDER).is_dir():
+            raise FormatError(f"{folder}: not committed: this is an unfinished build; run the same build again")
+        raise FormatError(f"{path}: got no such file, expected the manifest of a corpus; check the path")
+    with files.naming(path, "read"), path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_BYTES:
+            raise FormatError(f"{path}: size: got {size} bytes, expected at most {MAX_BYTES}")
+        data = file.read(size + 1)
+    return _parse(path, data)
+
+
+def index_name(file: str) -> str:
+    """The file name of a shard's document index: `tokens_train_000000.bin` has `tokens_train_000000.docs`."""
+    return PurePosixPath(file).stem + ".docs"
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+def _columns(rows: Sequence[Any], kind: type[Any]) -> dict[str, list[Any]]:
+    return {field.name: [getattr(row, field.name) for row in rows] for field in fields(kind)}
+
+
+def _dump(manifest: Manifest) -> bytes:
+    content = {
+        "balance": dict(manifest.balance),
+        "digest": "0" * 64,
+        "dtype": manifest.dtype,
+        "format": manifest.format,
+        "framing": manifest.framing,
+        "options": dict(manifest.options),
+        "shards": _columns(manifest.shards, ShardInfo),
+        "sources": _columns(manifest.sources, SourceInfo),
+        "tokenizer": {field.name: getattr(manifest.tokenizer, field.name) for field in fields(TokenizerInfo)},
+        "version": VERSION,
+    }
+    data = _canonical(content)
+    start = _digest_at(Path(MANIFEST_NAME), data)
+    return data[:start] + hashlib.sha256(data).hexdigest().encode() + data[start + 64 :]
+
+
+def _canonical(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _digest_at(path: Path, data: bytes) -> int:
+    found = list(_DIGEST.finditer(data))
+    if len(found) != 1:
+        raise FormatError(
+            f"{path}: digest: got {len(found)} lines of it, expected 1; the manifest is damaged or foreign"
+        )
+    return found[0].start(1)
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def _parse(path: Path, data: bytes) -> Manifest:
+    start = _digest_at(path, data)
+    found = data[start : start + 64].decode()
+    digest = hashlib.sha256(data[:start] + b"0" * 64 + data[start + 64 :]).hexdigest()
+    if found != digest:
+        raise FormatError(f"{path}: digest: got {found}, expected {digest}; the manifest was changed after the build")
+    try:
+        content = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not the JSON of a manifest: {error}") from error
+    version = content.get("version") if isinstance(content, dict) else None
+    if type(version) is not int or version != VERSION:
+        raise FormatError(f"{path}: version: got {version!r}, expected {VERSION}; read it with another tokenriver")
+    rules.check(path, "manifest", content, _MANIFEST)
+    manifest = Manifest(
+        format=content["format"],
+        tokenizer=TokenizerInfo(**rules.check(path, "tokenizer", content["tokenizer"], _TOKENIZER)),
+        framing=content["framing"],
+        dtype=content["dtype"],
+        options=content["options"],
+        sources=tuple(map(SourceInfo, *rules.check_columns(path, "sources", content["sources"], _SOURCE))),
+        shards=tuple(map(ShardInfo, *rules.check_columns(path, "shards", content["shards"], _SHARD))),
+        balance=content["balance"],
+    )
+    _check_together(path, manifest)
+    return manifest
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return result
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _check_together(path: Path, manifest: Manifest) -> None:
+    """What no single field can show: unique names, ids in the vocabulary, sizes that follow from counts."""
+    names: set[str] = {MANIFEST_NAME}
+    for shard in manifest.shards:
+        for name in {shard.file.casefold(), index_name(shard.file).casefold()}:
+            if name in names:
+                raise FormatError(f"{path}: shards: got the file name {shard.file!r} twice, expected each once")
+            names.add(name)
+        if manifest.format == "native":
+            _check_native(path, manifest.dtype, shard)
+    if sum(shard.num_tokens for shard in manifest.shards) > rules.MAX_COUNT:
+        raise FormatError(f"{path}: shards: got more than {rules.MAX_COUNT} ids in all")
+    vocabulary = manifest.tokenizer
+    if vocabulary.model_vocab_size < vocabulary.vocab_size:
+        raise FormatError(
+            f"{path}: tokenizer.model_vocab_size: got {vocabulary.model_vocab_size}, "
+            f"expected at least vocab_size {vocabulary.vocab_size}"
+        )
+
+
+def _check_native(path: Path, dtype: str, shard: ShardInfo) -> None:
+    sizes = (
+        ("num_bytes", shard.num_bytes, 1024 + shard.num_tokens * (2 if dtype == "uint16" else 4)),
+        ("index_bytes", shard.index_bytes, 16 + 20 * shard.num_documents),
+    )
+    for name, got, expected in sizes:
+        if got != expected:
+            raise FormatError(f"{path}: shards: {shard.file}: {name}: got {got}, expected {expected} by its counts")
