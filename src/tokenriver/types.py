@@ -93,6 +93,10 @@ class Source(Protocol):
     def sniff(self, head: bytes) -> bool:
         """Do the first bytes (decompressed, at most 64 KiB) surely belong to this kind?"""
 
+    def fields(self, path: Path, head: bytes) -> list[str]:
+        """Names of the fields that the input has, sorted, for the message about one that it has not; from the file or,
+        for a stream, its first (decompressed) bytes."""
+
     def plan(self, path: Path, size: int, options: SourceOptions, unit_bytes: int) -> list[tuple[int, int]] | None:
         """Ranges of about unit_bytes of text that workers can read alone, covering the input in order; None when only
         one reader from the start can cut it (the build then feeds blocks cut by `cut`)."""
@@ -178,6 +182,11 @@ class ShardReader(Protocol):
     def doc_ends(self) -> Int64 | None:
         """(num_documents,) exclusive end of each document in this shard, mapped; None where the format has no bounds
         in itself."""
+
+    @property
+    def origins(self) -> tuple[Int64, Int32] | None:
+        """(records, sources), both (num_documents,): raw row and input of each document, mapped; None where the format
+        does not keep them."""
 
     @property
     def ids(self) -> Ids:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tokenriver import files
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
-from tokenriver.types import Ids, Int64
+from tokenriver.types import Ids, Int32, Int64
 
 DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
 _ALIASES = {"u2": "uint16", "<u2": "uint16", "u4": "uint32", "<u4": "uint32"}
@@ -26,6 +26,10 @@ LLMC_HEADER_BYTES = 1024
 LLMC_KINDS = {"uint16": (20240520, 1), "uint32": (20240801, 7)}
 """(magic, version) of llm.c's two shard flavours; its evaluation and tokenizer files carry others."""
 LLMC_MAX_TOKENS = 2**31 - 1
+
+
+Index = Callable[[Path, int], tuple[Int64, Int64, Int32]]
+"""Opens the columns (ends, records, sources) of a shard's documents, given its path and number of ids."""
 
 
 def id_dtype(name: str) -> np.dtype[Any]:
@@ -126,15 +130,17 @@ def has_llmc_magic(path: Path) -> bool:
 
 
 class BinReader:
-    """One open `.bin` shard: ids (num_tokens,) and, where a document index lies beside it, doc_ends (num_documents,),
-    both mapped read-only. Pickles as the call that opened it."""
+    """One open `.bin` shard: ids (num_tokens,) mapped read-only; the columns of its documents, where the format has
+    them, mapped and checked when first asked for. Pickles as the call that opened it."""
 
     def __init__(
-        self, opener: Callable[..., Self], path: Path, ids: Ids, doc_ends: Int64 | None = None, *, asked: str | None
+        self, opener: Callable[..., Self], path: Path, ids: Ids, index: Index | None = None, *, asked: str | None
     ) -> None:
         self._opener, self._path, self._asked = opener, path, asked
-        self._ids, self._doc_ends = ids, doc_ends
+        self._ids, self._index, self._columns = ids, index, None
         self.num_tokens, self.dtype = len(ids), ids.dtype
+
+    _columns: tuple[Int64, Int64, Int32] | None
 
     @property
     def ids(self) -> Ids:
@@ -142,12 +148,21 @@ class BinReader:
 
     @property
     def doc_ends(self) -> Int64 | None:
-        return self._doc_ends
+        return self._documents()[0] if self._index else None
+
+    @property
+    def origins(self) -> tuple[Int64, Int32] | None:
+        return self._documents()[1:] if self._index else None
+
+    def _documents(self) -> tuple[Int64, Int64, Int32]:
+        if self._columns is None:
+            assert self._index is not None, "asked only of a format that has documents"
+            self._columns = self._index(self._path, self.num_tokens)
+        return self._columns
 
     def close(self) -> None:
         """Let go of the maps; arrays already handed out stay valid."""
-        self._ids = self._ids[:0].copy()
-        self._doc_ends = None
+        self._ids, self._columns = self._ids[:0].copy(), None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._opener, self._path, self._asked)

@@ -7,7 +7,7 @@
     16 + 8*count     8*count  int64 record number in the source
     16 + 16*count    4*count  int32 source number in the manifest
 
-All little-endian. Only the ends can lead a reader astray, so they are checked in full when the index is opened.
+All little-endian. Only the ends can lead a reader astray, so all of them are checked when the index is opened.
 """
 
 import os
@@ -41,12 +41,22 @@ def index_path(shard: Path) -> Path:
     return shard.with_suffix(SUFFIX)
 
 
+def index_header(count: int) -> bytes:
+    """The first 16 bytes of an index of `count` documents; the columns follow."""
+    return MAGIC + count.to_bytes(8, "little")
+
+
+def index_header(count: int) -> bytes:
+    """The 16 bytes before the columns of `count` documents."""
+    return MAGIC + count.to_bytes(8, "little")
+
+
 def pack_index(ends: Int64, records: Int64, sources: Int32) -> list[memoryview]:
     """The file's content as buffers, to be written one after another."""
     assert len(ends) == len(records) == len(sources), "columns of one index"
-    head = MAGIC + len(ends).to_bytes(8, "little")
     columns = ((ends, "<i8"), (records, "<i8"), (sources, "<i4"))
-    return [memoryview(head), *(np.ascontiguousarray(c, t).data.cast("B") for c, t in columns if len(c))]
+    packed = [np.ascontiguousarray(column, dtype).data.cast("B") for column, dtype in columns if len(column)]
+    return [memoryview(index_header(len(ends))), *packed]
 
 
 def open_index(path: Path, num_tokens: int) -> DocIndex:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tokenriver.formats import _docindex
 from tokenriver.formats._bin import BinReader, has_llmc_magic, map_llmc
+from tokenriver.types import Int32, Int64
 
 SUFFIX = ".bin"
 STORES = frozenset({"doc_ends", "dtype", "count"})
@@ -18,7 +19,11 @@ def sniff(path: Path) -> bool:
 
 
 def open_reader(path: Path, *, dtype: str | None = None) -> BinReader:
-    """Open a shard and its index; FormatError where either is damaged or they do not belong together."""
-    ids = map_llmc(path, dtype)
-    index = _docindex.open_index(_docindex.index_path(path), len(ids))
-    return BinReader(open_reader, path, ids, index.ends, asked=dtype)
+    """Open a shard; FormatError where it is damaged, and when its documents are first asked for, where its index is
+    or the two do not belong together."""
+    return BinReader(open_reader, path, map_llmc(path, dtype), _open_index, asked=dtype)
+
+
+def _open_index(path: Path, num_tokens: int) -> tuple[Int64, Int64, Int32]:
+    index = _docindex.open_index(_docindex.index_path(path), num_tokens)
+    return index.ends, index.records, index.sources
