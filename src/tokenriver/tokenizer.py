@@ -1,0 +1,68 @@
+"""One door to every tokenizer: a name, or a file, or a folder with one.
+
+A name is a key of the registry (`byte`), a dotted module of someone else's, or else an encoding of tiktoken's (`gpt2`).
+Nothing is ever downloaded: what is missing is named, with the folders that were searched.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import gettempdir
+
+from tokenriver import registry
+from tokenriver.errors import InputError
+from tokenriver.types import Tokenizer
+
+# which module reads a file, by the end of its name
+FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece"}
+FROM_FILES = frozenset(FILES.values())
+
+
+def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), encoder: str = "fast") -> Tokenizer:
+    """The tokenizer of that name, or in that file or folder; encoder is "fast" or "reference" (same ids).
+
+    `search` are the folders in which a named encoding's rank file is looked for. Raises InputError for what cannot be
+    found, FormatError for a damaged file, MissingPackageError for an absent extra."""
+    module, name = _resolve(name_or_path)
+    tokenizer: Tokenizer = registry.load("tokenizers", module).load(name, search=search, encoder=encoder)
+    return tokenizer
+
+
+def _resolve(name_or_path: str | Path) -> tuple[str, str]:
+    """The registry module, and what its `load` gets."""
+    name = str(name_or_path)
+    path = Path(name_or_path)
+    if isinstance(name_or_path, str) and name in set(registry.names("tokenizers")) - FROM_FILES:
+        return name, name
+    if path.is_dir() and (isinstance(name_or_path, Path) or "/" in name or (path / "tokenizer.json").is_file()):
+        return _in_folder(path)
+    if path.suffix in FILES:
+        if not path.is_file():
+            raise InputError(f"{name}: no such file (looked for {path.absolute()}); check the path")
+        return FILES[path.suffix], name
+    if isinstance(name_or_path, Path) or "/" in name:
+        raise InputError(
+            f"{name}: tokenizer: got {'a file of no known kind' if path.exists() else 'no such file'}, expected "
+            f"tokenizer.json, a .tiktoken file or a folder with one; check the path"
+        )
+    if "." in name:
+        return name, name
+    return "tiktoken", name
+
+
+def _in_folder(folder: Path) -> tuple[str, str]:
+    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken file."""
+    file = folder / "tokenizer.json"
+    if file.is_file():
+        return "huggingface", str(file)
+    tables = sorted(folder.glob("*.tiktoken"))
+    if len(tables) != 1:
+        raise InputError(
+            f"{folder}: tokenizer: got no tokenizer.json and {len(tables)} .tiktoken files, expected one; give the file"
+        )
+    return "tiktoken", str(tables[0])
+
+
+def cache_folders(environ: Mapping[str, str]) -> list[Path]:
+    """Where tiktoken keeps downloaded rank files under this environment, most specific first."""
+    named = [environ[key] for key in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR") if environ.get(key)]
+    return [Path(folder) for folder in named] or [Path(gettempdir(), "data-gym-cache")]

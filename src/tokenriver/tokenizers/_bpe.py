@@ -1,0 +1,87 @@
+"""A tokenizer with two encoders: a fast one, and the reference whose ids are right by definition."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tokenriver.errors import InputError
+from tokenriver.tokenizers import _gate, _text
+from tokenriver.types import Ids, Int64
+
+ENCODERS = ("fast", "reference")
+
+
+class Fast(Protocol):
+    """What `_fast` offers."""
+
+    def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BpeTokenizer:
+    """types.Tokenizer over a reference encoder and, where it is exact, a fast one."""
+
+    name: str
+    vocab_size: int
+    bos_id: int | None
+    eos_id: int | None
+    pad_id: int | None
+    fingerprint: str
+    reference: Callable[[bytes], Sequence[int]]
+    """Ids of one UTF-8 text; special tokens are never parsed. Loaded at its first call."""
+    to_bytes: Callable[[Sequence[int] | Ids], bytes]
+    fast: Fast | None
+
+    @property
+    def encoder(self) -> str:
+        """ "fast" or "reference": what encode_batch runs on."""
+        return "reference" if self.fast is None else "fast"
+
+    def encode(self, text: str) -> Ids:
+        """Ids of one text, uint32 (n,); lone surrogates become U+FFFD."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[bytes] | Sequence[str]) -> tuple[Ids, Int64]:
+        """Flat uint32 ids of k texts (bytes: valid UTF-8) and their int64 lengths (k,), in one native call."""
+        return self.encode_framed(texts, None, None)
+
+    def encode_framed(
+        self, texts: Sequence[bytes] | Sequence[str], before: int | None, after: int | None
+    ) -> tuple[Ids, Int64]:
+        """encode_batch with an id before and/or after every text; lengths count them."""
+        rows = _text.as_bytes(texts)
+        if not rows:
+            return np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
+        if self.fast is not None:
+            return self.fast.encode_framed(rows, before, after)
+        return _text.frame(*_text.flatten(map(self.reference, rows)), before, after)
+
+    def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
+        """Compare unframed ids and lengths with the reference's; MismatchError shows the first difference."""
+        if self.fast is not None:
+            _gate.check(self.reference, texts, ids, lengths)
+
+    def self_check(self) -> int:
+        """Compare both encoders on the built-in hostile texts; number of texts compared, 0 without a fast encoder."""
+        if self.fast is None:
+            return 0
+        texts = _gate.hostile_texts()
+        _gate.check(self.reference, texts, *self.encode_batch(texts))
+        return len(texts)
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        """The text, invalid UTF-8 as U+FFFD; special ids by their content."""
+        return self.to_bytes(ids).decode("utf-8", "replace")
+
+    def decode_bytes(self, ids: Sequence[int] | Ids) -> bytes:
+        """The bytes, special ids by their content; LimitError for an id outside the vocabulary."""
+        return self.to_bytes(ids)
+
+
+def known_encoder(encoder: str) -> str:
+    """`encoder` if it is one of ENCODERS, else InputError."""
+    if encoder not in ENCODERS:
+        raise InputError(f"encoder: got {encoder!r}, expected fast or reference; choose one")
+    return encoder

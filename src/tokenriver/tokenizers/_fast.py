@@ -1,0 +1,142 @@
+"""The one file that knows gigatoken: any number of texts, one native call.
+
+The texts are joined by a marker, the only special token that the native tokenizer has, and the marker's ids tell the
+texts apart again. The marker is two noncharacters and its id lies outside the vocabulary, so nothing that a text says
+is parsed as special. A text can hold neither character when it comes here: both are risky (see `_risk`), and risky
+characters go to the reference encoder with the words around them.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from gigatoken.gigatoken_rs import BPETokenizer
+
+from tokenriver.errors import MismatchError
+from tokenriver.tokenizers import _risk, _text
+from tokenriver.types import Ids, Int64
+
+MARKER = "\U0010ffff\U0010fffe"
+_MARKER = MARKER.encode()
+_NONE = np.empty(0, dtype=np.int64)
+Reference = Callable[[bytes], Sequence[int]]
+
+
+def from_ranks(ranks: bytes, pattern: str, vocab_size: int) -> BPETokenizer:
+    """The native tokenizer of a .tiktoken file's content; its id `vocab_size` is the marker."""
+    with _named(ranks) as path:
+        return BPETokenizer.from_tiktoken(path, pattern, {MARKER: vocab_size})
+
+
+@contextmanager
+def _named(data: bytes) -> Iterator[str]:
+    """A path whose file holds data: gigatoken reads rank tables from paths alone. In memory where the system can."""
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
+        with open(os.memfd_create("ranks"), "wb") as file:
+            file.write(data)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with tempfile.TemporaryDirectory(prefix="tokenriver-") as folder:
+        path = Path(folder, "ranks.tiktoken")
+        path.write_bytes(data)
+        yield str(path)
+
+
+class FastEncoder(NamedTuple):
+    """A native tokenizer, its marker's id, and the encoder that reads what is risky."""
+
+    native: BPETokenizer
+    marker: int
+    reference: Reference
+
+    def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]:
+        """Flat uint32 ids of k valid UTF-8 texts, each between the ids `before` and `after`; lengths count those.
+
+        The markers become the framing ids where they stand, so framing costs nothing."""
+        risky = _risky_spots(texts)
+        if not risky and before is not None and after is not None:
+            ids, marks = self._marked(_around(texts))
+            ids[marks[0::2]], ids[marks[1::2]] = before, after
+            return ids, marks[1::2] - marks[0::2] + 1
+        if not risky and before is not None:
+            ids, marks = self._marked([b"", *texts])
+            ids[marks] = before
+            return ids, np.diff(marks, append=len(ids))
+        if not risky and after is not None:
+            ids, marks = self._marked([*texts, b""])
+            ids[marks] = after
+            return ids, np.diff(marks, prepend=-1)
+        return _text.frame(*self._encode(texts, risky), before, after)
+
+    def _encode(self, texts: list[bytes], risky: dict[int, list[int]]) -> tuple[Ids, Int64]:
+        """Ids and lengths without framing. A risky text becomes several pieces for the native call; the reference's
+        ids for the window between two pieces are put behind the first one."""
+        pieces, owners, windows = _cut(texts, risky)
+        ids, marks = self._marked([*pieces, b""])
+        lengths = np.diff(marks, prepend=-1) - 1
+        keep = np.ones(len(ids), dtype=np.bool_)
+        keep[marks] = False
+        ids = ids[keep]
+        if not windows:
+            return ids, lengths
+        behind = np.fromiter(windows, dtype=np.int64, count=len(windows))
+        extra, counts = _text.flatten(self.reference(window) for window in windows.values())
+        ids = np.insert(ids, np.repeat(np.cumsum(lengths)[behind], counts), extra)
+        lengths[behind] += counts
+        return ids, np.add.reduceat(lengths, np.searchsorted(owners, np.arange(len(texts))))
+
+    def _marked(self, parts: list[bytes]) -> tuple[Ids, Int64]:
+        """Ids of the parts with a marker's id between each two, and where those are."""
+        ids = self.native.encode(_MARKER.join(parts))
+        marks = np.flatnonzero(ids == self.marker)
+        if len(marks) != len(parts) - 1:
+            raise MismatchError(
+                f"fast encoder: got {len(marks)} markers back, expected {len(parts) - 1}; use the reference encoder"
+            )
+        return ids, marks
+
+
+def _around(texts: list[bytes]) -> list[bytes]:
+    """Parts that, joined by one marker, have a marker on either side of every text."""
+    parts = [b""] * (2 * len(texts) + 1)
+    parts[1::2] = texts
+    return parts
+
+
+def _risky_spots(texts: list[bytes]) -> dict[int, list[int]]:
+    """Offsets of risky characters by number of the text; ASCII texts, which are most, cost one look."""
+    foreign = [i for i, text in enumerate(texts) if not text.isascii()]
+    spots = _risk.find(b"".join([texts[i] for i in foreign])) if foreign else _NONE
+    if not len(spots):
+        return {}
+    ends = np.cumsum([len(texts[i]) for i in foreign])
+    owners = np.searchsorted(ends, spots, side="right")
+    found: dict[int, list[int]] = {}
+    for owner, spot in zip(owners.tolist(), spots.tolist(), strict=True):
+        i = foreign[owner]
+        found.setdefault(i, []).append(spot - int(ends[owner]) + len(texts[i]))
+    return found
+
+
+def _cut(texts: list[bytes], risky: dict[int, list[int]]) -> tuple[list[bytes], Int64, dict[int, bytes]]:
+    """Pieces for the native call, the text each one belongs to, and the risky windows by the piece they follow."""
+    if not risky:
+        return texts, np.arange(len(texts)), {}
+    pieces: list[bytes] = []
+    owners: list[int] = []
+    windows: dict[int, bytes] = {}
+    for i, text in enumerate(texts):
+        done = 0
+        for start, stop in _risk.windows(text, risky.get(i, [])):
+            windows[len(pieces)] = text[start:stop]
+            pieces.append(text[done:start])
+            owners.append(i)
+            done = stop
+        pieces.append(text[done:])
+        owners.append(i)
+    return pieces, np.array(owners, dtype=np.int64), windows
