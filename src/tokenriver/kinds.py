@@ -1,0 +1,155 @@
+"""What one input file is: its compression by content alone, its kind by content and name together.
+
+They must agree where both say something, and one that only content or neither knows is refused: `source` is the way
+to insist. Only the first 64 KiB are looked at.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenriver import registry
+from tokenriver.errors import InputError
+from tokenriver.files import naming
+from tokenriver.sources import _known
+from tokenriver.streams import read_blocks, sniff_compression
+
+HEAD = 1 << 16
+
+# archives and codings that are recognised in order to be refused: (bytes, their place, name, cure)
+_FOREIGN = (
+    (b"BZh", 0, "bzip2 data", "unpack it, or compress it with zstd or gzip"),
+    (b"\xfd7zXZ\0", 0, "xz data", "unpack it, or compress it with zstd or gzip"),
+    (b"\x04\x22\x4d\x18", 0, "lz4 data", "unpack it, or compress it with zstd or gzip"),
+    (b"PK\x03\x04", 0, "a zip archive", "unpack it"),
+    (b"7z\xbc\xaf\x27\x1c", 0, "a 7z archive", "unpack it"),
+    (b"ustar", 257, "a tar archive", "unpack it"),
+)
+_UTF8 = "convert it with iconv -t UTF-8"
+_WIDE = (
+    (b"\xff\xfe\0\0", "UTF-32"),
+    (b"\0\0\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+_ZIPPED = (".gz", ".gzip", ".zst", ".zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one source is recognised."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    sniff: Callable[[bytes], bool]
+    is_stream: bool
+
+
+def known_kinds() -> list[Kind]:
+    """Every source of the registry; those that need an extra are known without it."""
+    columnar = {
+        "parquet": Kind("parquet", _known.PARQUET_SUFFIXES, _known.is_parquet, False),
+        "arrow": Kind("arrow", _known.ARROW_SUFFIXES, _known.is_arrow, False),
+    }
+    return [columnar.get(name) or _loaded(name) for name in registry.names("sources")]
+
+
+def named_kind(source: str) -> Kind:
+    """The kind that a person insists on; InputError for an unknown one, MissingPackageError for a missing extra."""
+    return _loaded(source)
+
+
+def _loaded(name: str) -> Kind:
+    module = registry.load("sources", name)
+    return Kind(name, module.SUFFIXES, module.sniff, module.STREAMS)
+
+
+def read_head(path: Path) -> tuple[str, bytes]:
+    """(compression, the first decompressed bytes); what can be read of a damaged archive, if anything can."""
+    with naming(path, "read"), path.open("rb", buffering=0) as file:
+        compression = sniff_compression(file.read(HEAD))
+    head = b""
+    try:
+        for block in read_blocks(path, compression, block_bytes=HEAD):
+            head += block
+            if len(head) >= HEAD:
+                break
+    except InputError:
+        if not head:
+            raise
+    return compression, head[:HEAD]
+
+
+def settle(path: Path, head: bytes, kinds: list[Kind], insisted: Kind | None) -> Kind:
+    """The kind of a file with these first bytes, or an InputError that says why there is none."""
+    kind = insisted or _agreed(path, head, kinds)
+    _refuse_foreign(path, head, kind)
+    if kind.is_stream:
+        _refuse_wide(path, head)
+    if kind.name == "jsonl":
+        _refuse_other_json(path, head)
+    if not kind.is_stream and not kind.sniff(head):
+        raise InputError(
+            f"{path}: kind: expected {kind.name} ({'--source' if insisted else path.suffix}), "
+            f"got bytes that are none: {head[:8]!r}; check the file"
+        )
+    return kind
+
+
+def _agreed(path: Path, head: bytes, kinds: list[Kind]) -> Kind:
+    name = path.name.lower()
+    for suffix in _ZIPPED:
+        name = name.removesuffix(suffix)
+    by_name = next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+    by_content = next((kind for kind in kinds if kind.sniff(head)), None)
+    if by_name is None:
+        _refuse_foreign(path, head, None)
+        looks = f"; its content looks like {by_content.name}" if by_content else ""
+        known = " ".join(suffix for kind in kinds for suffix in kind.suffixes)
+        raise InputError(
+            f"{path}: kind: got an unknown name ending, expected one of {known}{looks}; "
+            f"name the kind with --source {by_content.name if by_content else 'KIND'}, or choose files with --include"
+        )
+    if by_content is not None and by_content is not by_name:
+        raise InputError(
+            f"{path}: kind: got the content of {by_content.name} under the name of {by_name.name}, expected them to "
+            f"agree; rename the file or name the kind with --source {by_content.name}"
+        )
+    return by_name
+
+
+def _refuse_foreign(path: Path, head: bytes, kind: Kind | None) -> None:
+    if kind is not None and not kind.is_stream:
+        return
+    for magic, place, what, cure in _FOREIGN:
+        if head[place : place + len(magic)] == magic:
+            raise InputError(f"{path}: content: got {what}, expected text, gzip or zstd; {cure}")
+    if sniff_compression(head):
+        raise InputError(f"{path}: content: got compressed data inside compressed data; unpack it once")
+
+
+def _refuse_wide(path: Path, head: bytes) -> None:
+    """UTF-16 and UTF-32 by their marks, or without one by where the zeros of the first two characters are."""
+    name = next((name for mark, name in _WIDE if head.startswith(mark)), None)
+    zeros = "".join("0" if byte == 0 else "x" for byte in head[:8])
+    if name is None and zeros[:4] in ("x0x0", "0x0x"):
+        name = "UTF-16"
+    if name is None and zeros in ("x000x000", "000x000x"):
+        name = "UTF-32"
+    if name is not None:
+        raise InputError(f"{path}: encoding: got {name}, expected UTF-8; {_UTF8}")
+
+
+def _refuse_other_json(path: Path, head: bytes) -> None:
+    """JSON that is not one object a line."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    line = text.partition(b"\n")[0].rstrip()
+    if text.startswith(b"["):
+        raise InputError(
+            f"{path}: rows: got a JSON array, expected one object a line; rewrite it: jq -c '.[]' {path.name}"
+        )
+    if line == b"{" and text != line:
+        raise InputError(
+            f"{path}: rows: got one JSON value over several lines, expected one object a line; "
+            f"rewrite it: jq -c . {path.name}"
+        )
