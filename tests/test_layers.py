@@ -16,6 +16,7 @@ FLOORS = {
     "types": 1,
     "registry": 1,
     "files": 1,
+    "rules": 1,
     "streams": 1,
     "sources": 2,
     "tokenizers": 2,
@@ -23,12 +24,16 @@ FLOORS = {
     "packing": 2,
     "adapters": 2,
     "sampler": 2,
+    "foreign": 2,
+    "shelf": 2,
+    "river": 3,
     "manifest": 3,
     "inputs": 3,
     "tokenizer": 3,
     "units": 3,
     "parts": 3,
-    "corpus": 4,
+    "contents": 4,
+    "corpus": 5,
     "engines": 5,
     "plan": 6,
     "assembly": 6,
@@ -45,7 +50,7 @@ LEAVES = {"sources", "tokenizers", "formats", "packing", "adapters"}
 ROOMS = {"engines", "commands"}
 TOGETHER = {("adapters/torch.py", "batch"), ("adapters/torch.py", "loader"), ("adapters/torch.py", "corpus")}
 # functions with as many keyword parameters as their users need
-PUBLIC_ENTRY_POINTS = {("build.py", "build"), ("loader.py", "__init__")}
+PUBLIC_ENTRY_POINTS = {("build.py", "build"), ("loader.py", "__init__"), ("corpus.py", "open_corpus")}
 
 
 @cache

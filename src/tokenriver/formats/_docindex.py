@@ -46,11 +46,6 @@ def index_header(count: int) -> bytes:
     return MAGIC + count.to_bytes(8, "little")
 
 
-def index_header(count: int) -> bytes:
-    """The 16 bytes before the columns of `count` documents."""
-    return MAGIC + count.to_bytes(8, "little")
-
-
 def pack_index(ends: Int64, records: Int64, sources: Int32) -> list[memoryview]:
     """The file's content as buffers, to be written one after another."""
     assert len(ends) == len(records) == len(sources), "columns of one index"

@@ -1,0 +1,148 @@
+"""What lies behind a path: the shards of one split, from a manifest or, without one, from the files themselves.
+
+Opening reads the manifest, or headers and a small sample; a manifest's shards are looked at only when they are used.
+"""
+
+import os
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenriver import files, foreign, registry
+from tokenriver.errors import FormatError, InputError
+from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
+from tokenriver.river import River
+from tokenriver.shelf import Shelf
+from tokenriver.types import ShardReader, Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of a corpus: its path, ids and documents (None where the format has no bounds)."""
+
+    path: Path
+    num_tokens: int
+    num_documents: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The call that opened a corpus; also its pickle."""
+
+    path: Path
+    split: str
+    format: str | None
+    tokenizer: str | Path | Tokenizer | None
+    tokenizer_search: tuple[Path, ...]
+    source_root: Path | None
+    dtype: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The shards of one split in river order, and what is known of them all."""
+
+    format: str
+    dtype: np.dtype[Any]
+    splits: tuple[str, ...]
+    split: str
+    shards: tuple[Shard, ...]
+    fingerprint: str
+    manifest: Manifest | None = None
+    assumptions: tuple[str, ...] = ()
+    largest: int | None = None
+    """Largest id of the sample; None where a manifest says what the vocabulary is."""
+
+
+def look(asked: Asked) -> Contents:
+    """Find the shards of a path; InputError if it or the split is not there, FormatError if it is damaged."""
+    folder = asked.path.parent if asked.path.name == MANIFEST_NAME else asked.path
+    if (folder / MANIFEST_NAME).is_file() or (folder / BUILD_FOLDER).is_dir():
+        manifest = read_manifest(folder)
+        if asked.format in (None, manifest.format):
+            return _ours(folder, manifest, asked)
+    return _foreign(asked)
+
+
+def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
+    """The shards, opened when they are used and checked against what is known of them."""
+    module = registry.load("formats", contents.format)
+
+    def opener(number: int) -> ShardReader:
+        shard = contents.shards[number]
+        if contents.manifest is not None:
+            _check_regular(shard.path)
+        reader: ShardReader = module.open_reader(shard.path, dtype=asked_dtype)
+        if reader.num_tokens != shard.num_tokens or reader.dtype != contents.dtype:
+            raise FormatError(
+                f"{shard.path}: got {reader.num_tokens} {reader.dtype} ids, expected {shard.num_tokens} "
+                f"{contents.dtype} ids; the file was replaced"
+            )
+        return reader
+
+    return Shelf(opener)
+
+
+def _check_regular(path: Path) -> None:
+    """A name from a manifest must be a file of that folder: a link could lead anywhere."""
+    with files.naming(path, "open"):
+        mode = os.lstat(path).st_mode
+    if not stat.S_ISREG(mode):
+        raise FormatError(
+            f"{path}: got {'a symbolic link' if stat.S_ISLNK(mode) else 'no regular file'}, expected a file"
+        )
+
+
+def _ours(folder: Path, manifest: Manifest, asked: Asked) -> Contents:
+    if asked.dtype not in (None, manifest.dtype):
+        raise FormatError(
+            f"{folder}: dtype: got {manifest.dtype} in the manifest, expected {asked.dtype}; leave it out"
+        )
+    infos = manifest.split(asked.split)
+    if not infos:
+        raise _no_split(folder, asked.split, manifest.splits)
+    shards = tuple(Shard(folder / i.file, i.num_tokens, i.num_documents if i.index_bytes else None) for i in infos)
+    dtype = np.dtype(manifest.dtype)
+    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, manifest.fingerprint, manifest)
+
+
+def _no_split(path: Path, split: str, splits: tuple[str, ...]) -> InputError:
+    return InputError(f"{path}: split: got {split!r}, expected one of {', '.join(splits) or 'none: it has no shards'}")
+
+
+def _foreign(asked: Asked) -> Contents:
+    found = foreign.find_shards(asked.path, asked.format)
+    splits = tuple(found.splits)
+    # a file that was named is meant, whatever its name says
+    split = splits[0] if asked.split == "train" and asked.path.is_file() else asked.split
+    if split not in found.splits:
+        raise _no_split(asked.path, asked.split, splits)
+    module = registry.load("formats", found.format)
+    shards, dtypes = [], set()
+    for path in found.splits[split]:
+        reader: ShardReader = module.open_reader(path, dtype=asked.dtype)
+        ends = reader.doc_ends
+        shards.append(Shard(path, reader.num_tokens, None if ends is None else len(ends)))
+        dtypes.add(reader.dtype)
+    if len(dtypes) > 1:
+        raise FormatError(f"{asked.path}: dtype: got shards of {sorted(map(str, dtypes))}, expected one; give a glob")
+    contents = Contents(found.format, dtypes.pop(), splits, split, tuple(shards), "")
+    return _sampled(contents, module.STORES, asked.dtype)
+
+
+def _sampled(contents: Contents, stores: frozenset[str], asked_dtype: str | None) -> Contents:
+    river = River(
+        np.array([s.num_tokens for s in contents.shards], np.int64), contents.dtype, make_shelf(contents, asked_dtype)
+    )
+    seen = foreign.sample(river.read, river.num_tokens, contents.dtype.name, contents.format)
+    assumptions = []
+    if "dtype" not in stores and asked_dtype is None:
+        assumptions.append(f"ids are {contents.dtype.name}, as nanoGPT writes them: the file does not say")
+        if seen.looks_wider:
+            assumptions.append("every second sampled id is 0 or 1: if the ids are 32-bit, open it with dtype='uint32'")
+    if "doc_ends" not in stores:
+        assumptions.append("no document bounds: the file has none")
+    return replace(contents, fingerprint=seen.fingerprint, largest=seen.largest, assumptions=tuple(assumptions))

@@ -1,0 +1,223 @@
+"""A corpus: all shards of one split as one river of ids, with its documents and where they came from.
+
+An open corpus keeps the manifest that it has read: what is appended later is seen by the next opening. It pickles as
+the call that opened it, and may be used after a fork and by several threads.
+"""
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tokenriver.contents import Asked, Contents, Shard, look, make_shelf
+from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
+from tokenriver.manifest import Manifest
+from tokenriver.river import Out, River
+from tokenriver.tokenizer import load_tokenizer
+from tokenriver.types import Ids, Int32, Int64, Tokenizer
+
+# files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
+CUSTOMARY = ("gpt2", 50256)
+# a manifest may name a tokenizer, never a file to read or a module to import
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def open_corpus(
+    path: str | Path,
+    *,
+    split: str = "train",
+    format: str | None = None,
+    tokenizer: str | Path | Tokenizer | None = None,
+    tokenizer_search: Sequence[Path] = (),
+    source_root: str | Path | None = None,
+    dtype: str | None = None,
+) -> "Corpus":
+    """Open one split of a corpus: a folder with a manifest, or a file, folder or glob of llm.c or nanoGPT shards.
+
+    `format` insists on one instead of looking; `tokenizer` is used instead of the manifest's name, and must have its
+    fingerprint; `tokenizer_search` are folders with rank files; `source_root` is where the inputs lie now; `dtype` is
+    for files that do not say theirs. Raises InputError (nothing there) and FormatError (damaged, or not a corpus)."""
+    root = Path(source_root).absolute() if source_root is not None else None
+    asked = Asked(Path(path).absolute(), split, format, tokenizer, tuple(tokenizer_search), root, dtype)
+    return Corpus(asked, look(asked))
+
+
+def _reopen(asked: Asked, fingerprint: str) -> "Corpus":
+    contents = look(asked)
+    if contents.fingerprint != fingerprint:
+        raise MismatchError(
+            f"{asked.path}: fingerprint: got {contents.fingerprint}, expected {fingerprint}; the corpus was changed "
+            "after it was opened: open it again"
+        )
+    return Corpus(asked, contents)
+
+
+class Corpus:
+    """num_tokens ids in river order. `fingerprint` is the hash of what determines them; `assumptions` are what could
+    not be read from the files, in words."""
+
+    def __init__(self, asked: Asked, contents: Contents) -> None:
+        self._asked = asked
+        self._contents = contents
+        self.path: Path = asked.path
+        self.format: str = contents.format
+        self.split: str = contents.split
+        self.splits: tuple[str, ...] = contents.splits
+        self.shards: tuple[Shard, ...] = contents.shards
+        self.manifest: Manifest | None = contents.manifest
+        self.fingerprint: str = contents.fingerprint
+        self.dtype: np.dtype[Any] = contents.dtype
+        sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
+        self._river = River(sizes, contents.dtype, make_shelf(contents, asked.dtype))
+        self.num_tokens: int = self._river.num_tokens
+        documents = [shard.num_documents for shard in contents.shards if shard.num_documents is not None]
+        self._doc_ends: Int64 = np.cumsum(documents, dtype=np.int64)
+        self.num_documents: int | None = sum(documents) if len(documents) == len(contents.shards) else None
+        self._tokenizer: tuple[Tokenizer | None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Corpus {self.path} {self.split}: {self.num_tokens:,} {self.dtype} ids, {len(self.shards):,} shards>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self._asked, self.fingerprint)
+
+    # ------------------------------------------------------------------------------------------ ids
+
+    def read(self, start: int, stop: int) -> Ids:
+        """A copy of the ids [start, stop) of the river, in the stored dtype; LimitError outside it."""
+        return self._river.read(start, stop)
+
+    def gather(self, starts: Int64, n: int, out: Out) -> None:
+        """Fill out (k, n), any integer dtype, with the ids [s, s + n) of each of starts (k,), windows crossing shards
+        where they must; LimitError outside the river or for an id that out's dtype cannot hold."""
+        self._river.gather(starts, n, out)
+
+    # ------------------------------------------------------------------------------------ documents
+
+    def doc_bounds(self, index: int) -> tuple[int, int]:
+        """River positions [start, stop) of a document, framing included; LimitError for one that is not there."""
+        shard, local = self._locate_document(index)
+        ends = self._documents(shard)[0]
+        begin = int(self._river.begins[shard])
+        return begin + (int(ends[local - 1]) if local else 0), begin + int(ends[local])
+
+    def document(self, index: int) -> Ids:
+        """The ids of a document, framing included."""
+        return self.read(*self.doc_bounds(index))
+
+    def document_at(self, position: int) -> int:
+        """The document that holds a river position, in O(log num_documents)."""
+        self._need_documents()
+        shard, offset = self._river.locate(position)
+        before = int(self._doc_ends[shard - 1]) if shard else 0
+        return before + int(np.searchsorted(self._documents(shard)[0], offset, "right"))
+
+    def source(self, index: int) -> tuple[str, int]:
+        """(path, record) of a document: the input's path as the manifest has it, below source_root if that was given,
+        and the 0-based number of the raw row in it."""
+        shard, local = self._locate_document(index)
+        _, records, sources = self._documents(shard)
+        number = int(sources[local])
+        known = self.manifest.sources if self.manifest is not None else ()
+        if not 0 <= number < len(known):
+            raise FormatError(
+                f"{self.shards[shard].path}: source of document {local}: got {number}, expected one of the "
+                f"{len(known)} of the manifest"
+            )
+        root, name = self._asked.source_root, known[number].path
+        return (name if root is None else str(root / name)), int(records[local])
+
+    def _need_documents(self) -> int:
+        if self.num_documents is None:
+            raise FormatError(
+                f"{self.path}: got a {self.format} corpus without document bounds, expected them; convert"
+            )
+        return self.num_documents
+
+    def _locate_document(self, index: int) -> tuple[int, int]:
+        count = self._need_documents()
+        if not 0 <= index < count:
+            raise LimitError(f"document: got {index}, expected 0 to {count - 1}")
+        shard = int(np.searchsorted(self._doc_ends, index, "right"))
+        return shard, index - (int(self._doc_ends[shard - 1]) if shard else 0)
+
+    def _documents(self, shard: int) -> tuple[Int64, Int64, Int32]:
+        reader = self._river.shelf[shard]
+        ends, origins, expected = reader.doc_ends, reader.origins, self.shards[shard].num_documents
+        if ends is None or origins is None or len(ends) != expected:
+            got = "none" if ends is None else len(ends)
+            raise FormatError(f"{self.shards[shard].path}: documents of the index: got {got}, expected {expected}")
+        return ends, *origins
+
+    # ----------------------------------------------------------------------------------------- text
+
+    @property
+    def vocab_size(self) -> int | None:
+        """One more than the largest id that the tokenizer has; None where no tokenizer is known."""
+        if self.manifest is not None:
+            return self.manifest.tokenizer.vocab_size
+        return self.tokenizer.vocab_size if self._asked.tokenizer is not None and self.tokenizer else None
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the files do not say and opening took for granted, one sentence each."""
+        found = self._contents.assumptions
+        if self.manifest is None and self._asked.tokenizer is None and self._customary() is not None:
+            found += (f"ids are {CUSTOMARY[0]}'s: no larger id was seen in the sample",)
+        return found
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The tokenizer, loaded when first asked for; None, with one warning, if the manifest's cannot be found.
+        MismatchError if it is not the one that made these ids."""
+        if self._tokenizer is None:
+            self._tokenizer = (self._load_tokenizer(),)
+        return self._tokenizer[0]
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        """The text of some ids; without a tokenizer the ids themselves, as in `⟨50256⟩`."""
+        tokenizer = self.tokenizer
+        if tokenizer is None:
+            return "".join(f"⟨{int(number)}⟩" for number in ids)
+        return tokenizer.decode(ids)
+
+    def _customary(self) -> str | None:
+        name, largest = CUSTOMARY
+        seen = self._contents.largest
+        return name if seen is not None and seen <= largest and self.dtype.itemsize == 2 else None
+
+    def _load_tokenizer(self) -> Tokenizer | None:
+        given, search = self._asked.tokenizer, self._asked.tokenizer_search
+        if given is not None:
+            found = load_tokenizer(given, search=search) if isinstance(given, str | Path) else given
+        else:
+            name = self.manifest.tokenizer.name if self.manifest is not None else self._customary()
+            if name is None:
+                return None
+            try:
+                if not _PLAIN_NAME.fullmatch(name):
+                    raise InputError(
+                        f"{self.path}: tokenizer: got {name!r} in the manifest; give its file as tokenizer="
+                    )
+                found = load_tokenizer(name, search=search)
+            except (InputError, MissingPackageError) as error:
+                warnings.warn(f"{error}; ids are shown instead of text", stacklevel=3)
+                return None
+        self._check_tokenizer(found)
+        return found
+
+    def _check_tokenizer(self, found: Tokenizer) -> None:
+        if self.manifest is not None and found.fingerprint != self.manifest.tokenizer.fingerprint:
+            raise MismatchError(
+                f"{self.path}: tokenizer {found.name}: fingerprint: got {found.fingerprint}, expected "
+                f"{self.manifest.tokenizer.fingerprint} of {self.manifest.tokenizer.name}; another one made these ids"
+            )
+        largest = self._contents.largest
+        if largest is not None and largest >= found.vocab_size:
+            raise MismatchError(
+                f"{self.path}: id: got {largest}, expected at most {found.vocab_size - 1}, the last of {found.name}; "
+                "the tokenizer or the dtype is another"
+            )

@@ -1,0 +1,35 @@
+"""Shards opened on use, and let go when others are used: a map holds a descriptor, and a corpus may have 10,000 shards.
+
+No lock: a dict's own operations are atomic, so threads at worst open a shard twice, and a fork never inherits a lock
+that nobody will release. Nothing is closed by force: an array that a caller still holds keeps its map.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from tokenriver.types import ShardReader
+
+LIMIT = 64
+
+
+class Shelf:
+    """The last `limit` shards used, by number."""
+
+    def __init__(self, opener: Callable[[int], ShardReader], limit: int = LIMIT) -> None:
+        self._opener = opener
+        self._limit = limit
+        self._open: dict[int, ShardReader] = {}
+
+    def __getitem__(self, number: int) -> ShardReader:
+        reader = self._open.pop(number, None)
+        if reader is None:
+            reader = self._opener(number)
+        self._open[number] = reader
+        while len(self._open) > self._limit:
+            # another thread may have taken the oldest away meanwhile
+            with suppress(KeyError, RuntimeError, StopIteration):
+                del self._open[next(iter(self._open))]
+        return reader
+
+    def __len__(self) -> int:
+        return len(self._open)
