@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import tokenriver
+from tokenriver.corpus import Corpus
 from tokenriver.errors import InputError
 from tokenriver.tokenizer import cache_folders
 
@@ -29,5 +31,10 @@ def _number(name: str, environment: Mapping[str, str], default: int) -> int:
 
 
 def tokenizer_folders() -> list[Path]:
-    """The usual local caches of tokenizers, those named by the environment first."""
+    """The usual local caches of tokenizers, those that the environment names first."""
     return cache_folders(os.environ)
+
+
+def open_corpus(path: Path, split: str = "train") -> Corpus:
+    """A corpus whose tokenizer is also looked for in the usual caches."""
+    return tokenriver.open_corpus(path, split=split, tokenizer_search=tokenizer_folders())

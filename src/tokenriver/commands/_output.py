@@ -14,10 +14,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
-def count(text: str) -> int:
+def count(text: str | int) -> int:
     """An option's number: 1000000, 1_000_000, 1M or 16MiB (k, M, G: powers of 1000; KiB, MiB, GiB: of 1024)."""
     units = {"k": 10**3, "m": 10**6, "g": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-    word = text.strip().lower()
+    word = str(text).strip().lower()
     unit = next((name for name in sorted(units, key=len, reverse=True) if word.endswith(name)), "")
     digits = word.removesuffix(unit).replace("_", "").replace(",", "")
     if not digits.isdecimal():

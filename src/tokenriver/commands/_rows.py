@@ -1,0 +1,69 @@
+"""One batch as a person reads it: each row cut into runs of one document with or without loss."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+
+from tokenriver.batch import Batch
+from tokenriver.commands._output import console, visible
+from tokenriver.corpus import Corpus
+
+COLORS = ("cyan", "green", "magenta", "yellow")
+BREAK = "⏎"
+
+
+def rows(batch: Batch, corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """Each row of a batch as plain values: where it is in the run, and its runs of positions [start, stop)."""
+    for line in range(len(batch.input_ids)):
+        mask = batch.loss_mask[line]
+        yield {
+            "row_number": int(batch.row_numbers[line]),
+            "sample_id": int(batch.sample_ids[line]),
+            "num_targets": int(np.count_nonzero(mask)),
+            "runs": list(_runs(batch, line, corpus)) if batch.sample_ids[line] >= 0 else [],
+        }
+
+
+def _runs(batch: Batch, line: int, corpus: Corpus) -> Iterator[dict[str, Any]]:
+    documents, mask, ids = batch.document_ids[line], batch.loss_mask[line], batch.input_ids[line]
+    changes = (np.diff(documents) != 0) | (np.diff(mask) != 0)
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(ids)]
+    for start, stop in itertools.pairwise(edges):
+        document = int(documents[start])
+        yield {
+            "document": document if document >= 0 else None,
+            "start": start,
+            "stop": stop,
+            "loss": bool(mask[start]),
+            "text": corpus.decode(ids[start:stop].astype(np.uint32)),
+        }
+
+
+def show(row: dict[str, Any], characters: int) -> None:
+    """Print one row: a line for the row, then one for each run; documents differ by number and by colour."""
+    if row["sample_id"] < 0:
+        print(f"row {row['row_number']:,}: filler, no row of the corpus; every target is ignored")
+        return
+    length = row["runs"][-1]["stop"]
+    targets = f"{row['num_targets']:,} targets in {length:,} positions"
+    print(f"row {row['row_number']:,}: sample {row['sample_id']:,}, {targets}")
+    order = {document: at for at, document in enumerate(dict.fromkeys(run["document"] for run in row["runs"]))}
+    for run in row["runs"]:
+        name = "document ?" if run["document"] is None else f"document {run['document']:,}"
+        loss = "" if run["loss"] else "  NO LOSS"
+        line = Text(f"  {name:<16}  {run['start']:>6,} to {run['stop'] - 1:>6,}{loss}  ")
+        color = COLORS[order[run["document"]] % len(COLORS)]
+        line.append(f"|{shorten(run['text'], characters)}|", style=color if run["loss"] else f"{color} dim")
+        console().print(line, soft_wrap=True)
+
+
+def shorten(text: str, characters: int) -> str:
+    """Head and tail of a long text, with how much was left out; line breaks and control characters made visible."""
+    if not characters or len(text) <= characters:
+        return visible(text, BREAK)
+    tail = characters // 3
+    head, left = characters - tail, len(text) - characters
+    return f"{visible(text[:head], BREAK)} … {left:,} more characters … {visible(text[len(text) - tail :], BREAK)}"

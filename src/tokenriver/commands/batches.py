@@ -1,0 +1,73 @@
+"""Show what a model would see: decoded rows, their documents, and where there is no loss."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tokenriver
+from tokenriver.commands import _environment, _options, _output, _rows
+
+Packing = Annotated[str, typer.Option("--packing", metavar="NAME", help="How rows are cut from the corpus.")]
+Overflow = Annotated[str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row.")]
+Order = Annotated[str, typer.Option("--order", metavar="NAME", help="shuffled or sequential.")]
+Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="This rank (default: RANK, else 0).")]
+WorldSize = Annotated[
+    int | None, typer.Option("--world-size", metavar="W", help="Number of ranks (default: WORLD_SIZE, else 1).")
+]
+Start = Annotated[int, typer.Option("--start", metavar="STEP", help="First step to show.", min=0)]
+Steps = Annotated[int, typer.Option("--steps", metavar="N", help="Number of steps to show.", min=1)]
+Characters = Annotated[
+    int, typer.Option("--characters", metavar="N", help="Of each run of text; 0 shows everything.", min=0)
+]
+
+
+def run(
+    path: _options.CorpusPath,
+    seq_len: _options.SeqLen,
+    batch_size: _options.GlobalBatch,
+    steps: Steps = 1,
+    start: Start = 0,
+    characters: Characters = 240,
+    seed: _options.Seed = 0,
+    order: Order = "shuffled",
+    packing: Packing = "concat",
+    overflow: Overflow = "split",
+    rank: Rank = None,
+    world_size: WorldSize = None,
+    split: _options.Split = "train",
+    json: _options.Json = False,
+) -> None:
+    """Show what a model would see: decoded rows, their documents, and where there is no loss.
+
+    Each line is a run of positions of one document; the same rows that Loader gives with the same arguments.
+
+    Example:  tokenriver batches corpus --seq-len 1024 --batch-size 8 --steps 3
+    """
+    this_rank, ranks = _environment.rank_and_world_size(rank, world_size)
+    corpus = _environment.open_corpus(path, split)
+    loader = tokenriver.Loader(
+        corpus,
+        seq_len=seq_len,
+        global_batch=batch_size,
+        packing=packing,
+        overflow=overflow,
+        order=order,
+        seed=seed,
+        rank=this_rank,
+        world_size=ranks,
+        epochs=None,
+        prefetch=0,
+    )
+    shown: list[dict[str, Any]] = []
+    for step in range(start, start + steps):
+        batch = loader.batch(step)
+        if json:
+            rows = list(_rows.rows(batch, corpus))
+            shown.append({"step": step, "num_targets": batch.num_targets, "state": dict(batch.state), "rows": rows})
+            continue
+        _output.heading(f"step {step:,}: rank {this_rank} of {ranks}, {batch.num_targets:,} targets")
+        for row in _rows.rows(batch, corpus):
+            _rows.show(row, characters)
+    if json:
+        _output.emit_json({"path": str(Path(path)), "split": split, "num_rows": loader.num_rows, "steps": shown})

@@ -1,0 +1,125 @@
+"""Say what a corpus is, and what a given trainer would refuse about it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tokenriver.commands import _environment, _options, _output, _report, _trainers
+from tokenriver.corpus import Corpus
+
+For = Annotated[str | None, typer.Option("--for", metavar="TRAINER", help="llmc or nanogpt: what it would refuse.")]
+SeqLen = Annotated[int | None, typer.Option("--seq-len", metavar="T", min=1, help="With --for: positions of a row.")]
+Batch = Annotated[
+    int | None, typer.Option("--batch-size", metavar="B", min=1, help="With --for: rows of all ranks in one step.")
+]
+WorldSize = Annotated[int, typer.Option("--world-size", metavar="W", min=1, help="With --for: number of ranks.")]
+
+
+def run(
+    path: _options.CorpusPath,
+    trainer: For = None,
+    batch_size: Batch = None,
+    seq_len: SeqLen = None,
+    world_size: WorldSize = 1,
+    json: _options.Json = False,
+) -> None:
+    """Say what a corpus is, and what a given trainer would refuse about it.
+
+    Exit code 1 when the trainer of --for would refuse something.
+
+    Example:  tokenriver info corpus --for llmc --batch-size 32 --seq-len 1024 --world-size 8
+    """
+    if trainer is not None and trainer not in _trainers.TRAINERS:
+        raise typer.BadParameter(f"got {trainer!r}, expected {' or '.join(_trainers.TRAINERS)}", param_hint="--for")
+    corpora = _splits(path)
+    facts = _facts(corpora)
+    if json:
+        out: dict[str, Any] = {"path": str(path), **facts}
+    else:
+        _show(path, corpora[0], facts)
+    refused: list[str] = []
+    if trainer is not None:
+        refused, remarks = _ask(trainer, corpora, seq_len, batch_size, world_size)
+        if json:
+            out["for"] = {"trainer": trainer, "refused": refused, "remarks": remarks}
+        else:
+            _show_answer(trainer, refused, remarks)
+    if json:
+        _output.emit_json(out)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _splits(path: Path) -> list[Corpus]:
+    """Every split of the corpus, train first."""
+    with_default = _environment.open_corpus(path)
+    names = [with_default.split, *(name for name in with_default.splits if name != with_default.split)]
+    return [with_default, *(_environment.open_corpus(path, name) for name in names[1:])]
+
+
+def _facts(corpora: list[Corpus]) -> dict[str, Any]:
+    """Everything that `info` says, as plain values."""
+    first = corpora[0]
+    facts: dict[str, Any] = {
+        "format": first.format,
+        "dtype": first.dtype.name,
+        "vocab_size": first.vocab_size,
+        "splits": {
+            corpus.split: {
+                "ids": corpus.num_tokens,
+                "documents": corpus.num_documents,
+                "shards": len(corpus.shards),
+                "fingerprint": corpus.fingerprint,
+            }
+            for corpus in corpora
+        },
+    }
+    manifest = first.manifest
+    if manifest is not None:
+        facts["fingerprint"] = manifest.fingerprint
+        facts["tokenizer"] = manifest.tokenizer.name
+        facts["model_vocab_size"] = manifest.tokenizer.model_vocab_size
+        facts["framing"] = manifest.framing
+        facts["sources"] = {"files": len(manifest.sources), "bytes": sum(source.size for source in manifest.sources)}
+        facts["bytes"] = sum(shard.num_bytes + shard.index_bytes for shard in manifest.shards)
+        facts["options"], facts["balance"] = dict(manifest.options), dict(manifest.balance)
+    return facts
+
+
+def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
+    _output.heading(f"{path}: {facts['format']} corpus")
+    labels = [("tokenizer", "tokenizer"), ("vocabulary", "vocab_size"), ("padded", "model_vocab_size")]
+    labels += [("framing", "framing"), ("ids stored as", "dtype")]
+    rows = [(label, facts[key]) for label, key in labels if key in facts]
+    if corpus.manifest is not None:
+        rows.append(("sources", f"{facts['sources']['files']:,} files, {_output.size(facts['sources']['bytes'])}"))
+        rows.append(("on disk", _output.size(facts["bytes"])))
+    rows.append(("fingerprint", facts.get("fingerprint", f"{corpus.fingerprint} (sampled)")))
+    _output.pairs(rows)
+    print()
+    table = [[name, split["ids"], split["documents"], split["shards"]] for name, split in facts["splits"].items()]
+    _output.columns(["split", "ids", "documents", "shards"], table)
+    if "balance" in facts:
+        _report.balance(facts["balance"])
+
+
+def _ask(
+    trainer: str, corpora: list[Corpus], seq_len: int | None, global_batch: int | None, world_size: int
+) -> _trainers.Answer:
+    shards = [
+        _trainers.Shard(shard.path, corpus.split, shard.num_tokens) for corpus in corpora for shard in corpus.shards
+    ]
+    first = corpora[0]
+    return _trainers.TRAINERS[trainer](
+        _trainers.Facts(first.format, first.dtype, shards, seq_len, global_batch, world_size)
+    )
+
+
+def _show_answer(trainer: str, refused: list[str], remarks: list[str]) -> None:
+    print()
+    _output.heading(f"{trainer} would {'refuse' if refused else 'read this corpus'}")
+    for text in refused:
+        print(f"  refused  {text}")
+    for text in remarks:
+        print(f"  remark   {text}")
