@@ -124,9 +124,15 @@ class AtomicFile:
                 start += count
                 self.num_bytes += count
 
-    def commit(self) -> None:
+    def sync(self) -> None:
+        """Wait until what was written is on the disk."""
         with naming(self.path, "write"):
             system.fsync(self._fd)
+
+    def commit(self) -> None:
+        """Give the file its name, complete and on disk."""
+        self.sync()
+        with naming(self.path, "write"):
             fd, self._fd = self._fd, -1
             system.close(fd)
             system.replace(self._temporary, self.path)

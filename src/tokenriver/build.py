@@ -1,0 +1,276 @@
+"""Text -> corpus: find the inputs, cut them into units, have them done, assemble the parts, commit.
+
+The manifest is written last and is the one commit point; whatever kills the build before, the same command resumes
+it, and the corpus that results has the same bytes.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tokenriver import buildplan
+from tokenriver.buildplan import BuildOptions, BuildPlan
+from tokenriver.commit import BadRows, Ending, commit
+from tokenriver.crew import Crew, choose_workers
+from tokenriver.engines._unit import Work
+from tokenriver.engines.local import TokenizerName
+from tokenriver.errors import InputError, MismatchError
+from tokenriver.feeding import Feeder
+from tokenriver.files import make_folder, remove_folder
+from tokenriver.inputs import InputFile, find_inputs
+from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
+from tokenriver.parts import Receipt
+from tokenriver.types import SourceOptions, Tokenizer
+from tokenriver.units import UNIT_BYTES, make_lots
+
+BLANK_LINE = "blank-line"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a build did; `as_dict` is what --json prints."""
+
+    path: Path
+    splits: dict[str, dict[str, int]]
+    """By split: ids, documents, shards."""
+    balance: dict[str, Any]
+    """Documents and ids by fate, as the manifest has them."""
+    complete_before: bool
+    """The corpus was there already, built with the same options from the same inputs."""
+    units: int
+    resumed: int
+    """Units that an earlier run had finished."""
+    checked_bytes: int
+    """Text compared with the reference encoder."""
+    encoder: str
+    bad_rows: Path | None
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(split["ids"] for split in self.splits.values())
+
+    @property
+    def num_documents(self) -> int:
+        return sum(split["documents"] for split in self.splits.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        data = {**asdict(self), "path": str(self.path), "num_tokens": self.num_tokens}
+        return {**data, "num_documents": self.num_documents, "bad_rows": str(self.bad_rows) if self.bad_rows else None}
+
+
+@dataclass(slots=True)
+class _Request:
+    """Everything that was asked of one build."""
+
+    inputs: list[str | Path]
+    out: Path
+    name: TokenizerName
+    options: BuildOptions
+    include: Sequence[str]
+    append: bool
+    limits: BadRows
+    workers: int | None
+    check: bool
+    progress: Progress | None
+
+
+def build(
+    inputs: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    tokenizer: str | Path = "gpt2",
+    like: str | None = None,
+    format: str | None = None,
+    framing: str | None = None,
+    source: str = "auto",
+    text_field: str = "text",
+    separator: str | None = None,
+    include: Sequence[str] = (),
+    val_fraction: float = 0.0,
+    val_tokens: int | None = None,
+    max_tokens: int | None = None,
+    shard_tokens: int = buildplan.SHARD_TOKENS,
+    unit_bytes: int = UNIT_BYTES,
+    name: str = "tokens",
+    append: bool = False,
+    on_bad: str = "skip",
+    max_bad: float = 0.01,
+    workers: int | None = None,
+    encoder: str = "fast",
+    encoder_check: bool = True,
+    search: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Build a corpus at `out` from `inputs` (files, folders, globs); rerun after any interruption to resume.
+
+    Options as in `tokenriver build --help`; explicit ones win over the preset `like`. `separator` parts plain text
+    ("blank-line" or a text). `search` are folders in which tokenizer files are looked for. `progress(done, total)`
+    is called with stored bytes of the inputs. Raises RiverError's children; what is unfinished stays resumable."""
+    preset = _preset(like)
+    chosen = format or preset.get("format", "native")
+    if chosen not in ("native", "llmc"):
+        raise InputError(f"format: got {chosen!r}, expected native or llmc")
+    options = BuildOptions(
+        framing=framing or preset.get("framing", "eos-after"),
+        source=source,
+        options=_source_options(text_field, separator),
+        val_fraction=val_fraction,
+        val_tokens=val_tokens,
+        max_tokens=max_tokens,
+        shard_tokens=shard_tokens,
+        unit_bytes=unit_bytes,
+        name=name,
+        exact=chosen == "llmc",
+    )
+    buildplan.check_options(options)
+    given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    request = _Request(
+        inputs=given,
+        out=Path(out).absolute(),
+        name=TokenizerName(str(tokenizer), tuple(str(folder) for folder in search), encoder),
+        options=options,
+        include=include,
+        append=append,
+        limits=BadRows(on_bad, max_bad),
+        workers=workers,
+        check=encoder_check and encoder == "fast",
+        progress=progress,
+    )
+    _check_request(request)
+    return _build(request)
+
+
+def _preset(like: str | None) -> dict[str, Any]:
+    if like is None:
+        return {}
+    if like not in buildplan.PRESETS:
+        raise InputError(f"like: got {like!r}, expected one of {', '.join(sorted(buildplan.PRESETS))}")
+    return buildplan.PRESETS[like]
+
+
+def _source_options(text_field: str, separator: str | None) -> SourceOptions:
+    if separator == BLANK_LINE:
+        return SourceOptions(text_field, b"\n\n", keep_separator=True)
+    if separator == "":
+        raise InputError("separator: got an empty text, expected the text between documents, or blank-line")
+    return SourceOptions(text_field, None if separator is None else separator.encode("utf-8", "surrogateescape"))
+
+
+def _check_request(request: _Request) -> None:
+    if request.workers is not None and request.workers < 1:
+        raise InputError(f"workers: got {request.workers}, expected at least 1")
+    if request.name.encoder not in ("fast", "reference"):
+        raise InputError(f"encoder: got {request.name.encoder!r}, expected fast or reference")
+    if request.append and (request.options.val_tokens or request.options.max_tokens):
+        raise InputError(
+            "append: got it together with val_tokens or max_tokens, which count from the start of a corpus; "
+            "leave them out, or build anew from all inputs"
+        )
+
+
+def _build(request: _Request) -> BuildReport:
+    files = find_inputs(request.inputs, source=request.options.source, include=request.include, exclude=request.out)
+    workers = choose_workers(request.workers, files, os.cpu_count() or 1)
+    with Crew(request.name, workers, check=request.check) as crew:
+        dtype = buildplan.stored_dtype(crew.tokenizer.vocab_size)
+        plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
+        before = _committed(request.out)
+        if before is not None:
+            buildplan.clean_finished(request.out, before)
+            if plan.digest in before.options["plans"]:
+                return _report(request, before, crew.tokenizer)
+            _refuse_or_append(request, before, plan)
+        make_folder(request.out / BUILD_FOLDER)
+        with buildplan.locked(request.out / BUILD_FOLDER):
+            folder = buildplan.open_build_folder(request.out, plan, before)
+            buildplan.check_space(request.out, files, dtype)
+            feeder = _feeder(request, files, plan, crew.tokenizer, folder)
+            crew.run(feeder, _seen(request, feeder, files))
+            feeder.raise_failures()
+            ending = Ending(request.out, plan, request.options, request.limits, before)
+            manifest = commit(ending, feeder, crew.tokenizer)
+            remove_folder(folder)
+    done = _report(request, manifest, crew.tokenizer)
+    return replace(
+        done,
+        complete_before=False,
+        units=len(feeder.issued),
+        resumed=feeder.resumed,
+        checked_bytes=crew.checked_bytes,
+    )
+
+
+def _committed(out: Path) -> Manifest | None:
+    return read_manifest(out) if (out / MANIFEST_NAME).exists() else None
+
+
+def _refuse_or_append(request: _Request, before: Manifest, plan: BuildPlan) -> None:
+    """A committed corpus is never replaced; it can be added to with the options that it was built with."""
+    out = request.out
+    changed = buildplan.changed_options(before, plan)
+    if not request.append:
+        what = f"{changed[0]}; " if changed else ""
+        raise MismatchError(
+            f"{out}: holds a corpus built with other options or from other inputs; {what}choose another folder, "
+            f"or add to it with append"
+        )
+    if changed:
+        raise MismatchError(f"{out}: append: {changed[0]}; append with the options that the corpus was built with")
+
+
+def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenizer: Tokenizer, folder: Path) -> Feeder:
+    options = request.options
+    before, after = buildplan.framing_ids(options.framing, tokenizer)
+    work = Work(
+        folder=folder,
+        dtype=plan.content["options"]["dtype"],
+        before=before,
+        after=after,
+        val_fraction=options.val_fraction,
+        unit_bytes=options.unit_bytes,
+        options=options.options,
+    )
+    lots = plan.tagged(make_lots(files, options.options, options.unit_bytes))
+    return Feeder(lots, files, work, options.max_tokens, request.check)
+
+
+def _seen(request: _Request, feeder: Feeder, files: list[InputFile]) -> Callable[[Receipt], None]:
+    """What happens when a unit is done: progress, and an end to the build at the first bad row if that was asked."""
+    total = sum(file.size for file in files)
+
+    def seen(receipt: Receipt) -> None:
+        if receipt.bad and request.limits.on_bad == "fail":
+            piece, _, offset, reason = receipt.bad[0]
+            name = files[receipt.pieces[piece].source].path
+            raise InputError(f"{name}: byte {offset}: bad row: {reason} (on_bad is fail); mend it or use on_bad skip")
+        if request.progress is not None:
+            request.progress(min(feeder.done_bytes, total), total)
+
+    return seen
+
+
+def _report(request: _Request, manifest: Manifest, tokenizer: Tokenizer) -> BuildReport:
+    splits = {}
+    for name in manifest.splits:
+        shards = manifest.split(name)
+        splits[name] = {
+            "ids": sum(shard.num_tokens for shard in shards),
+            "documents": sum(shard.num_documents for shard in shards),
+            "shards": len(shards),
+        }
+    bad = request.out / buildplan.BAD_ROWS_NAME
+    return BuildReport(
+        path=request.out,
+        splits=splits,
+        balance=dict(manifest.balance),
+        complete_before=True,
+        units=0,
+        resumed=0,
+        checked_bytes=0,
+        encoder=tokenizer.encoder,
+        bad_rows=bad if manifest.balance["bad_rows"] else None,
+    )

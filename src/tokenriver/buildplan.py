@@ -1,0 +1,277 @@
+"""What a build was asked to do, as data: options, inputs, and the hidden folder in which an unfinished one lies.
+
+The plan's digest covers everything that determines the corpus and nothing else (no path, worker or clock). A rerun
+makes the plan again and compares: equal plans resume, others are refused with the difference by name.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
+from tokenriver.files import free_bytes, list_folder, make_folder, naming, remove_folder, system, write_atomic
+from tokenriver.inputs import InputFile
+from tokenriver.manifest import BUILD_FOLDER, Manifest
+from tokenriver.types import SourceOptions, Tokenizer
+from tokenriver.units import UNIT_BYTES, Lot, file_edges
+
+PLAN_NAME = "plan.json"
+FAILED_NAME = "failed.json"
+BAD_ROWS_NAME = "bad_rows.jsonl"
+SHARD_TOKENS = 10**8
+FRAMINGS = ("eos-after", "eos-before", "bos-eos", "none")
+PRESETS: dict[str, dict[str, Any]] = {"llmc": {"framing": "eos-before", "format": "llmc"}}
+MIN_BYTES_PER_TOKEN = 8
+"""For the estimate of space: no ordinary text packs tighter, so a refusal is never wrong by much."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildOptions:
+    """What determines a corpus besides its inputs and tokenizer."""
+
+    framing: str = "eos-after"
+    source: str = "auto"
+    options: SourceOptions = field(default_factory=SourceOptions)
+    val_fraction: float = 0.0
+    val_tokens: int | None = None
+    max_tokens: int | None = None
+    shard_tokens: int = SHARD_TOKENS
+    unit_bytes: int = UNIT_BYTES
+    name: str = "tokens"
+    exact: bool = False
+
+    def as_dict(self, dtype: str) -> dict[str, Any]:
+        """As the manifest records it. digest_block_bytes: an uncompressed input that is longer has, as its sha256, the
+        sha256 of the digests of its blocks of this size, since several workers read it."""
+        separator = self.options.separator
+        return {
+            "cut": "exact" if self.exact else "documents",
+            "digest_block_bytes": self.unit_bytes,
+            "dtype": dtype,
+            "framing": self.framing,
+            "keep_separator": self.options.keep_separator,
+            "max_tokens": self.max_tokens,
+            "name": self.name,
+            "separator": None if separator is None else separator.decode("utf-8", "backslashreplace"),
+            "shard_tokens": self.shard_tokens,
+            "source": self.source,
+            "text_field": self.options.text_field,
+            "unit_bytes": self.unit_bytes,
+            "val_fraction": self.val_fraction,
+            "val_tokens": self.val_tokens,
+        }
+
+
+def check_options(options: BuildOptions) -> None:
+    """Refuse values that cannot be meant; InputError with the parameter's name."""
+    numbers = {"val_tokens": options.val_tokens, "max_tokens": options.max_tokens, "shard_tokens": options.shard_tokens}
+    for name, number in numbers.items():
+        if number is not None and number < 1:
+            raise InputError(f"{name}: got {number}, expected at least 1")
+    if options.unit_bytes < 1024:
+        raise InputError(f"unit_bytes: got {options.unit_bytes}, expected at least 1024")
+    if not 0.0 <= options.val_fraction < 1.0:
+        raise InputError(f"val_fraction: got {options.val_fraction}, expected at least 0 and below 1")
+    if options.val_fraction and options.val_tokens:
+        raise InputError("val_fraction and val_tokens: got both, expected one; each chooses the validation split")
+    if options.framing not in FRAMINGS:
+        raise InputError(f"framing: got {options.framing!r}, expected one of {', '.join(FRAMINGS)}")
+    name = options.name
+    if (
+        not name
+        or len(name) > 100
+        or name[0] in ".-"
+        or not all(c.isascii() and (c.isalnum() or c in "._-") for c in name)
+    ):
+        raise InputError(f"name: got {name!r}, expected 1 to 100 of A-Z a-z 0-9 . _ - and no leading dot or hyphen")
+
+
+def framing_ids(framing: str, tokenizer: Tokenizer) -> tuple[int | None, int | None]:
+    """(id before, id behind) each document; InputError if the tokenizer has no such id."""
+
+    def need(role: str, value: int | None) -> int:
+        if value is None:
+            raise InputError(
+                f"framing: got {framing!r}, but tokenizer {tokenizer.name!r} has no {role} id; use framing 'none', "
+                f"or a tokenizer whose {role} token is named in its configuration"
+            )
+        return value
+
+    if framing == "none":
+        return None, None
+    if framing == "eos-before":
+        return need("eos", tokenizer.eos_id), None
+    after = need("eos", tokenizer.eos_id)
+    if framing == "eos-after":
+        return None, after
+    before = need("bos", tokenizer.bos_id)
+    if before == after:
+        raise InputError(
+            f"framing: got 'bos-eos', but tokenizer {tokenizer.name!r} has one id, {before}, for both, so documents "
+            f"would be parted by it twice; use framing 'eos-after' or 'eos-before'"
+        )
+    return before, after
+
+
+def stored_dtype(vocab_size: int) -> str:
+    return "uint16" if vocab_size <= 1 << 16 else "uint32"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """Options, tokenizer and inputs, and their digest."""
+
+    content: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+    def tagged(self, lots: list[Lot]) -> list[Lot]:
+        """The lots with their tags: options, tokenizer and the lot's own inputs, so that an input that is replaced
+        leaves the finished units of the others valid."""
+        shared = {name: self.content[name] for name in ("options", "tokenizer")}
+        out = []
+        for lot in lots:
+            pieces = [[self.content["inputs"][piece.source], piece.start, piece.stop] for piece in lot.pieces]
+            text = orjson.dumps([shared, lot.index, pieces], option=orjson.OPT_SORT_KEYS)
+            out.append(replace(lot, tag=hashlib.sha256(text).hexdigest()))
+        return out
+
+
+def make_plan(files: list[InputFile], options: dict[str, Any], tokenizer: Tokenizer) -> BuildPlan:
+    """The plan of these inputs and options (as the manifest records them)."""
+    inputs = [
+        {
+            "path": f.name,
+            "size": f.size,
+            "kind": f.kind,
+            "compression": f.compression,
+            "edges": file_edges(f.path, f.size),
+        }
+        for f in files
+    ]
+    return BuildPlan({"options": options, "tokenizer": tokenizer.fingerprint, "inputs": inputs})
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other builds out of the hidden folder while this one works in it."""
+    with naming(folder, "lock"):
+        fd = system.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"{folder}: another build is at work here; wait for it or choose another folder"
+            ) from error
+        yield
+    finally:
+        os.close(fd)
+
+
+def open_build_folder(out: Path, plan: BuildPlan, before: Manifest | None) -> Path:
+    """The hidden folder, with this plan in it; MismatchError if another plan lies there unfinished."""
+    folder = out / BUILD_FOLDER
+    path = folder / PLAN_NAME
+    base = before.fingerprint if before is not None else ""
+    content = {**plan.content, "base": base}
+    if path.exists():
+        found = _read_plan(path)
+        _compare(out, found, content, _failed(folder))
+        if found == content:
+            return folder
+    elif before is None:
+        _refuse_strangers(out, plan.content["options"]["name"])
+    make_folder(folder)
+    write_atomic(path, orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
+    return folder
+
+
+def clean_finished(out: Path, before: Manifest) -> None:
+    """Remove what a build that was committed could not clean up before it was killed."""
+    path = out / BUILD_FOLDER / PLAN_NAME
+    if not path.exists():
+        return
+    found = _read_plan(path)
+    found.pop("base", None)
+    if BuildPlan(found).digest in before.options["plans"]:
+        remove_folder(out / BUILD_FOLDER)
+
+
+def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
+    """How these options differ from those of a committed corpus, in words; what only counts from the start of a
+    corpus (val_tokens, max_tokens) is no difference."""
+    out = []
+    if before.tokenizer.fingerprint != plan.content["tokenizer"]:
+        out.append(f"tokenizer: got another than {before.tokenizer.name!r}, which the corpus was built with")
+    for name, value in plan.content["options"].items():
+        if name not in ("val_tokens", "max_tokens") and before.options.get(name) != value:
+            out.append(f"{name}: got {value!r}, expected {before.options.get(name)!r}")
+    return out
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
+    with naming(path, "read"):
+        data = path.read_bytes()
+    try:
+        plan: dict[str, Any] = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(
+            f"{path}: got no JSON, expected the plan of a build; remove {path.parent} to begin anew"
+        ) from error
+    return plan
+
+
+def _refuse_strangers(out: Path, name: str) -> None:
+    """A first build must not replace files that it did not write."""
+    taken = [
+        f
+        for f in (list_folder(out) if out.is_dir() else [])
+        if f == BAD_ROWS_NAME or f.startswith((f"{name}_train_", f"{name}_val_"))
+    ]
+    if taken:
+        raise InputError(f"{out / taken[0]}: is there already and is no corpus of ours; choose another folder or name")
+
+
+def _failed(folder: Path) -> set[str]:
+    """Inputs that could not be read last time: they may have been replaced."""
+    path = folder / FAILED_NAME
+    return set(orjson.loads(path.read_bytes())) if path.exists() else set()
+
+
+def _compare(out: Path, old: Mapping[str, Any], new: Mapping[str, Any], may_differ: set[str]) -> None:
+    start = f"{out}: an unfinished build lies here"
+    cure = f"repeat it unchanged, choose another folder, or remove {out / BUILD_FOLDER} to begin anew"
+    for name, value in new["options"].items():
+        if old["options"].get(name) != value:
+            raise MismatchError(f"{start}: {name}: got {value!r}, expected {old['options'].get(name)!r}; {cure}")
+    for name in ("tokenizer", "base"):
+        if old[name] != new[name]:
+            raise MismatchError(f"{start}: {name}: got {new[name][:16]!r}, expected {old[name][:16]!r}; {cure}")
+    before = {entry["path"]: entry for entry in old["inputs"]}
+    after = {entry["path"]: entry for entry in new["inputs"]}
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path) and path not in may_differ:
+            what = "is new" if path not in before else "is missing" if path not in after else "has changed"
+            raise MismatchError(f"{start}: input {path!r} {what} since it was begun; {cure}")
+
+
+def check_space(out: Path, files: list[InputFile], dtype: str) -> int:
+    """An estimate, on the low side, of the bytes a build needs (parts and shards); LimitError if they are not free."""
+    text = sum(f.size * (3 if f.compression else 1) for f in files)
+    needed = 2 * (text // MIN_BYTES_PER_TOKEN) * (2 if dtype == "uint16" else 4)
+    free = free_bytes(out)
+    if needed > free:
+        raise LimitError(
+            f"{out}: free space: got {free} bytes, expected at least {needed}; free some or choose another disk"
+        )
+    return needed

@@ -1,0 +1,265 @@
+"""The end of a build: from receipts to shards, bad rows, balance and, last of all, the manifest."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
+from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan
+from tokenriver.errors import InputError, LimitError, RiverError
+from tokenriver.feeding import Feeder
+from tokenriver.files import AtomicFile
+from tokenriver.inputs import InputFile, seen_fields
+from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
+from tokenriver.parts import Receipt
+from tokenriver.shards import ShardJob, ShardMaker
+from tokenriver.types import Int64, Tokenizer
+from tokenriver.units import join_digests
+
+MODEL_VOCAB_MULTIPLE = 128
+"""Models pad their vocabulary to this for speed: 50,257 becomes 50,304."""
+MANY_BAD = 10
+SKIPPED = ("blank", "empty")
+"""Notes of rows that gave no document and are no fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRows:
+    """When bad rows stop a build: any of them (fail), or more than `ratio` of the rows and at least ten (skip)."""
+
+    on_bad: str = "skip"
+    ratio: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What the end of a build needs to know besides the units."""
+
+    out: Path
+    plan: BuildPlan
+    options: BuildOptions
+    bad_rows: BadRows
+    before: Manifest | None
+    """The corpus that is appended to."""
+
+
+def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
+    """Assemble the finished units and write the manifest. LimitError or InputError if they make no corpus."""
+    receipts = feeder.ordered()
+    dtype = feeder.work.dtype
+    parts = Parts(feeder.work.folder, receipts, np.dtype(dtype).itemsize)
+    options = ending.options
+    cuts = Cuts(options.max_tokens, options.val_tokens, options.val_fraction, options.shard_tokens, options.exact)
+    plan = assemble(parts, cuts)
+    used = receipts[: plan.used]
+    bases = list(rows_before(used))
+    _write_bad_rows(ending, feeder.files, used, bases)
+    _check_usable(ending, feeder.files, used, plan)
+    maker = ShardMaker(parts, dtype, bases, len(ending.before.sources) if ending.before else 0)
+    shards = [maker.make(job) for job in _shard_jobs(ending, plan)]
+    manifest = _manifest(ending, feeder, tokenizer, plan, shards)
+    write_manifest(ending.out, manifest)
+    return manifest
+
+
+def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
+    jobs = []
+    for split, shards in sorted(plan.splits.items()):
+        first = len(ending.before.split(split)) if ending.before else 0
+        for number, segments in enumerate(shards, first):
+            path = ending.out / f"{ending.options.name}_{split}_{number:06d}.bin"
+            if ending.before is not None and any(shard.file == path.name for shard in ending.before.shards):
+                raise RiverError(f"{path}: is a shard of the corpus already; its manifest skips numbers")
+            jobs.append(ShardJob(path, split, segments))
+    return jobs
+
+
+def _write_bad_rows(ending: Ending, files: list[InputFile], used: list[Receipt], bases: list[Int64]) -> None:
+    """The side file: one JSON line a bad row. It lies in the corpus, or in the hidden folder until there is one."""
+    if not any(receipt.bad for receipt in used):
+        return
+    path = ending.out / BAD_ROWS_NAME
+    with AtomicFile(path) as out:
+        if ending.before is not None and path.exists():
+            out.write(path.read_bytes())
+        for receipt, base in zip(used, bases, strict=True):
+            for piece, record, offset, reason in receipt.bad:
+                file = files[receipt.pieces[piece].source].name
+                line = record + int(base[piece]) + 1
+                row = {"file": file, "line": line, "offset": offset if offset >= 0 else None, "reason": reason}
+                out.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _reasons(used: list[Receipt]) -> Counter[str]:
+    return Counter(reason for receipt in used for *_, reason in receipt.bad)
+
+
+def _notes(used: list[Receipt]) -> Counter[str]:
+    notes: Counter[str] = Counter()
+    for receipt in used:
+        notes.update(receipt.notes)
+    return notes
+
+
+def _rows(used: list[Receipt]) -> int:
+    return sum(piece.rows for receipt in used for piece in receipt.pieces)
+
+
+def _check_usable(ending: Ending, files: list[InputFile], used: list[Receipt], plan: Plan) -> None:
+    """Too many bad rows, or nothing to train on, is a failure that says what was found."""
+    bad, rows = _reasons(used), _rows(used)
+    count = sum(bad.values())
+    listed = f"listed in {ending.out / BAD_ROWS_NAME}"
+    what = ", ".join(f"{number} {reason}" for reason, number in sorted(bad.items()))
+    if not sum(receipt.num_documents for receipt in used):
+        found = f"; {what}, {listed}" if bad else ""
+        raise InputError(
+            f"{_names(files)}: got {rows} rows, none with a document, expected some{found}{_fields(ending, files)}"
+        )
+    if count and ending.bad_rows.on_bad == "fail":
+        raise InputError(
+            f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected none (on_bad is fail); {listed}"
+        )
+    if count >= MANY_BAD and count > ending.bad_rows.ratio * rows:
+        raise InputError(
+            f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected at most {ending.bad_rows.ratio:.2%}; "
+            f"mend them ({listed}), or raise max_bad{_fields(ending, files)}"
+        )
+    if "train" not in plan.splits:
+        total = sum(receipt.num_ids for receipt in used)
+        raise LimitError(
+            f"{_names(files)}: got {total} ids in {sum(r.num_documents for r in used)} documents, which leave nothing "
+            f"to train on with max_tokens={ending.options.max_tokens}, val_tokens={ending.options.val_tokens}, "
+            f"val_fraction={ending.options.val_fraction}; change those or add input"
+        )
+
+
+def _names(files: list[InputFile]) -> str:
+    return str(files[0].path) if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more inputs"
+
+
+def _fields(ending: Ending, files: list[InputFile]) -> str:
+    """The field names that the first input has, if the wanted one is not among them."""
+    seen = seen_fields(files[0])
+    wanted = ending.options.options.text_field
+    if not seen or wanted in seen:
+        return ""
+    return f"; the rows have the fields {', '.join(seen)}, not {wanted!r}: name one with text_field"
+
+
+def _manifest(ending: Ending, feeder: Feeder, tokenizer: Tokenizer, plan: Plan, shards: list[ShardInfo]) -> Manifest:
+    before, dtype = ending.before, feeder.work.dtype
+    balance = _balance(feeder, plan)
+    sources = _sources(feeder, plan, ending.options.max_tokens)
+    plans = [ending.plan.digest]
+    if before is not None:
+        balance = _add(before.balance, balance)
+        sources = (*before.sources, *sources)
+        order = {split: i for i, split in enumerate(("train", "val"))}
+        shards = sorted((*before.shards, *shards), key=lambda shard: (order[shard.split], shard.file))
+        plans = [*before.options["plans"], *plans]
+    options = before.options if before is not None else ending.options.as_dict(dtype)
+    vocabulary = tokenizer.vocab_size
+    padded = -(-vocabulary // MODEL_VOCAB_MULTIPLE) * MODEL_VOCAB_MULTIPLE
+    ids = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
+    return Manifest(
+        format="native",
+        tokenizer=TokenizerInfo(tokenizer.name, tokenizer.fingerprint, vocabulary, padded, *ids),
+        framing=ending.options.framing,
+        dtype=dtype,
+        options={**options, "plans": plans},
+        sources=tuple(sources),
+        shards=tuple(shards),
+        balance=balance,
+    )
+
+
+def _balance(feeder: Feeder, plan: Plan) -> dict[str, Any]:
+    """Law 1: what went in is what came out, by fate. RiverError if it is not."""
+    used = feeder.ordered()[: plan.used]
+    notes, bad = _notes(used), _reasons(used)
+    kept = {s: sum(g.last - g.first for shard in shards for g in shard) for s, shards in plan.splits.items()}
+    ids = {s: sum(g.stop - g.start for shard in shards for g in shard) for s, shards in plan.splits.items()}
+    framing = (feeder.work.before is not None) + (feeder.work.after is not None)
+    documents = sum(receipt.num_documents for receipt in used)
+    encoded = sum(receipt.num_ids for receipt in used)
+    skipped = sum(notes[reason] for reason in SKIPPED)
+    rows = _rows(used)
+    same = (
+        rows == documents + skipped + sum(bad.values())
+        and documents + plan.cut_documents == sum(kept.values()) + plan.dropped[0]
+        and encoded == sum(ids.values()) + plan.dropped[1]
+    )
+    if not same:
+        raise RiverError(
+            f"balance: {rows} rows gave {documents} documents, {skipped} skipped, {sum(bad.values())} bad; {encoded} "
+            f"ids gave {sum(ids.values())}, {plan.dropped[1]} beyond max_tokens: these do not add up; please report it"
+        )
+    return {
+        "bad_rows": dict(sorted(bad.items())),
+        "documents": {"beyond_max_tokens": plan.dropped[0], "cut_in_two": plan.cut_documents, "kept": kept},
+        "ids": {
+            "beyond_max_tokens": plan.dropped[1],
+            "framing": framing * documents,
+            "kept": ids,
+            "text": encoded - framing * documents,
+        },
+        "notes": dict(sorted(notes.items())),
+        "rows": rows,
+        "text_bytes": sum(receipt.text_bytes for receipt in used),
+        "unread_inputs": _unread(feeder, plan),
+    }
+
+
+def _unread(feeder: Feeder, plan: Plan) -> dict[str, Any]:
+    """What max_tokens left unread: where reading stopped, and the inputs after it."""
+    receipts = feeder.ordered()
+    total = sum(receipt.num_ids for receipt in receipts)
+    limit = feeder.max_tokens
+    if limit is None or total <= limit:
+        return {}
+    last = receipts[plan.used - 1]
+    source = last.pieces[-1].source
+    return {"after": feeder.files[source].name, "inputs": len(feeder.files) - 1 - source, "unit": last.key[1]}
+
+
+def _sources(feeder: Feeder, plan: Plan, max_tokens: int | None) -> tuple[SourceInfo, ...]:
+    receipts = feeder.ordered()
+    used = receipts[: plan.used]
+    stopped = max_tokens is not None and sum(receipt.num_ids for receipt in receipts) > max_tokens
+    last_lot = used[-1].key[0] if stopped else len(feeder.lots)
+    rows: Counter[int] = Counter()
+    digests: dict[int, list[str]] = {}
+    for receipt in used:
+        for piece in receipt.pieces:
+            rows[piece.source] += piece.rows
+            digests.setdefault(piece.source, []).extend(piece.digests)
+    read = {piece.source for lot in feeder.lots if lot.index <= last_lot for piece in lot.pieces}
+    partial = {piece.source for lot in feeder.lots if lot.index > last_lot for piece in lot.pieces}
+    if stopped and feeder.lots[last_lot].stream:
+        partial |= {piece.source for piece in feeder.lots[last_lot].pieces}
+    out = []
+    for source, file in enumerate(feeder.files):
+        sha256 = None
+        if source in read and source not in partial:
+            sha256 = feeder.ends.get(source) or join_digests(digests[source])
+        out.append(SourceInfo(file.name, file.size, sha256, file.kind, file.compression, rows[source]))
+    return tuple(out)
+
+
+def _add(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The balance of two builds together: numbers add up, the rest is the newer one's."""
+    out = dict(old)
+    for name, value in new.items():
+        if isinstance(value, Mapping):
+            out[name] = _add(old.get(name, {}), value)
+        elif isinstance(value, int):
+            out[name] = old.get(name, 0) + value
+        else:
+            out[name] = value
+    return out

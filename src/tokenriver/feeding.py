@@ -1,0 +1,147 @@
+"""Handing out the units of a build: which are done already, which come next, when there are enough, what failed.
+
+Units are issued in plan order. What was done before is recognised by its receipt; a stream is decoded again only if a
+unit of it is missing, and then what was done of it is compared with what is read now.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from tokenriver.buildplan import FAILED_NAME
+from tokenriver.engines._unit import Job, Work
+from tokenriver.errors import InputError, MismatchError
+from tokenriver.files import write_atomic
+from tokenriver.inputs import InputFile
+from tokenriver.parts import Receipt, read_receipt
+from tokenriver.units import Key, Lot, TreeDigest, stream_blocks
+
+SAMPLE_BYTES = 128 << 10
+SAMPLE_SHARE = 0.03
+SAMPLED_UNITS = 8
+"""The gate compares at most 3 % of the text and 1 MiB of it: about 0.3 s of a reference encoder."""
+
+
+@dataclass(slots=True)
+class Feeder:
+    """The units of one build. `receipts` fills from other threads, one call of `finished` at a time."""
+
+    lots: list[Lot]
+    files: list[InputFile]
+    work: Work
+    max_tokens: int | None
+    check: bool
+    receipts: dict[Key, Receipt] = field(default_factory=dict)
+    issued: list[Key] = field(default_factory=list)
+    resumed: int = 0
+    ends: dict[int, str] = field(default_factory=dict)
+    """By source: sha256 of a stream that was read to its end."""
+    failures: dict[str, InputError] = field(default_factory=dict)
+    done_bytes: int = 0
+    """Stored bytes of the inputs that were handed out, for progress."""
+    _counted: int = 0
+    _ids: int = 0
+
+    def jobs(self) -> Iterator[Job]:
+        """The units still to be done, in plan order."""
+        for lot in self.lots:
+            if self.enough():
+                return
+            if lot.stream:
+                yield from self._stream(lot)
+            elif not self._done(lot, 0):
+                yield Job((lot.index, 0), lot, self._sample_bytes(lot.num_bytes))
+            self.done_bytes += lot.num_bytes
+
+    def ordered(self) -> list[Receipt]:
+        """All receipts in plan order; every unit that was issued is done."""
+        return [self.receipts[key] for key in self.issued]
+
+    def enough(self) -> bool:
+        """Do the leading finished units hold all that max_tokens lets in? Then no further unit is started."""
+        if self.max_tokens is None:
+            return False
+        while self._counted < len(self.issued) and self.issued[self._counted] in self.receipts:
+            self._ids += self.receipts[self.issued[self._counted]].num_ids
+            self._counted += 1
+        return self._ids > self.max_tokens
+
+    def raise_failures(self) -> None:
+        """Stop the build if an input could not be read to its end; the others are done and stay done."""
+        if not self.failures:
+            return
+        write_atomic(self.work.folder / FAILED_NAME, orjson.dumps(sorted(self.failures)))
+        shown = "; ".join(str(error) for _, error in sorted(self.failures.items())[:5])
+        raise InputError(
+            f"{len(self.failures)} of {len(self.files)} inputs could not be read, the others are done: {shown}; "
+            f"replace or remove them and run the same command again"
+        )
+
+    def _done(self, lot: Lot, k: int) -> bool:
+        key = (lot.index, k)
+        self.issued.append(key)
+        receipt = read_receipt(self.work.folder, key, lot.tag, np.dtype(self.work.dtype).itemsize)
+        if receipt is None:
+            return False
+        self.receipts[key] = receipt
+        self.resumed += 1
+        return True
+
+    def _stream(self, lot: Lot) -> Iterator[Job]:
+        source = lot.pieces[0].source
+        path = self.work.folder / f"s{lot.index:06d}.end"
+        end = self._read_end(path, lot)
+        if end is not None and self._all_done(lot, end["units"]):
+            self.ends[source] = end["sha256"]
+            return
+        digest = TreeDigest(0 if lot.compressions[0] else self.work.unit_bytes)
+        units = 0
+        try:
+            for block in stream_blocks(lot, self.work.options, self.work.unit_bytes, digest):
+                units += 1
+                if self._done(lot, block.k):
+                    self._same_input(self.receipts[lot.index, block.k], block.prefix, lot)
+                else:
+                    sample = self._sample_bytes(len(block.data))
+                    yield Job((lot.index, block.k), lot, sample, block.data, block.offset, block.prefix)
+                if self.enough():
+                    return
+        except InputError as error:
+            self.failures[self.files[source].name] = error
+            return
+        self.ends[source] = digest.hexdigest()
+        content = {"plan": lot.tag, "units": units, "sha256": self.ends[source]}
+        write_atomic(path, orjson.dumps(content))
+
+    def _read_end(self, path: Path, lot: Lot) -> dict[str, Any] | None:
+        try:
+            end: dict[str, Any] = orjson.loads(path.read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return None
+        return end if end.get("plan") == lot.tag else None
+
+    def _all_done(self, lot: Lot, units: int) -> bool:
+        before = len(self.issued), self.resumed
+        if all(self._done(lot, k) for k in range(units)):
+            return True
+        del self.issued[before[0] :]
+        self.resumed = before[1]
+        return False
+
+    def _same_input(self, receipt: Receipt, prefix: str, lot: Lot) -> None:
+        if receipt.prefix != prefix:
+            raise MismatchError(
+                f"{lot.pieces[0].path}: has changed since the build was begun (before unit {receipt.key[1]} of it); "
+                f"restore it, or remove the unfinished build and begin anew"
+            )
+
+    def _sample_bytes(self, text_bytes: int) -> int:
+        """The first units are sampled, then ever fewer: 1, 2, 4, 8 ... 128."""
+        number = len(self.issued)
+        if not self.check or number & (number - 1) or number >= 1 << SAMPLED_UNITS:
+            return 0
+        return min(SAMPLE_BYTES, int(text_bytes * SAMPLE_SHARE))

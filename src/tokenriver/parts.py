@@ -1,0 +1,121 @@
+"""What a finished unit leaves in the hidden folder: a part (its ids and documents) and a receipt.
+
+A part is  ids | ends int64[k] | records int64[k] | pieces int32[k] | held_out uint8[k]  without padding; the receipt
+(JSON) says how many there are and what they hash to. The receipt is written after the part, so a receipt whose part
+has the promised size is a finished unit. Records and bad rows count from the start of their piece: how many rows lie
+before it is known only when all receipts are there.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import orjson
+
+from tokenriver.errors import FormatError
+from tokenriver.files import AtomicFile, naming, write_atomic
+from tokenriver.types import Bools, Int32, Int64
+from tokenriver.units import Key, unit_name
+
+DOC_BYTES = 8 + 8 + 4 + 1
+
+
+@dataclass(frozen=True, slots=True)
+class PieceReceipt:
+    """What was found in one piece of a unit."""
+
+    source: int
+    rows: int
+    digests: tuple[str, ...]
+    """sha256 of the digest blocks of the stored file that this unit answers for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that a unit is done, and everything that assembly needs to know about it."""
+
+    key: Key
+    plan: str
+    """Digest of the plan that the unit belongs to."""
+    num_ids: int
+    num_documents: int
+    text_bytes: int
+    ids_sha256: str
+    docs_sha256: str
+    pieces: tuple[PieceReceipt, ...]
+    bad: tuple[tuple[int, int, int, str], ...]
+    """(piece, record, byte offset, reason) of each row that gave no document."""
+    notes: dict[str, int]
+    prefix: str
+    """Of a stream's unit: digest of the stored bytes up to it; else empty."""
+    offset: int
+    """Of a stream's unit: its first byte in the decompressed input; else 0."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        pieces = tuple(PieceReceipt(p["source"], p["rows"], tuple(p["digests"])) for p in data["pieces"])
+        fixed = {"key": tuple(data["key"]), "pieces": pieces, "bad": tuple(tuple(row) for row in data["bad"])}
+        return cls(**{**data, **fixed})
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The documents of a part as columns, each (k,)."""
+
+    ends: Int64
+    records: Int64
+    pieces: Int32
+    held_out: Bools
+
+    def buffers(self) -> list[bytes]:
+        return [column.tobytes() for column in (self.ends, self.records, self.pieces, self.held_out)]
+
+
+def part_path(folder: Path, key: Key) -> Path:
+    return folder / f"{unit_name(key)}.part"
+
+
+def receipt_path(folder: Path, key: Key) -> Path:
+    return folder / f"{unit_name(key)}.receipt"
+
+
+def read_receipt(folder: Path, key: Key, plan: str, item_bytes: int) -> Receipt | None:
+    """The receipt of a finished unit of this plan; None if the unit has to be done (again)."""
+    path, part = receipt_path(folder, key), part_path(folder, key)
+    try:
+        receipt = Receipt.from_json(orjson.loads(path.read_bytes()))
+        size = part.stat().st_size
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return None
+    if receipt.plan != plan or receipt.key != key:
+        return None
+    expected = receipt.num_ids * item_bytes + receipt.num_documents * DOC_BYTES
+    return receipt if size == expected else None
+
+
+def write_receipt(folder: Path, receipt: Receipt) -> None:
+    write_atomic(receipt_path(folder, receipt.key), orjson.dumps(receipt.as_dict(), option=orjson.OPT_SORT_KEYS))
+
+
+def write_documents(file: AtomicFile, documents: Documents) -> None:
+    for buffer in documents.buffers():
+        file.write(buffer)
+
+
+def read_documents(folder: Path, receipt: Receipt, item_bytes: int) -> Documents:
+    """The document columns of a finished part."""
+    path, k = part_path(folder, receipt.key), receipt.num_documents
+    with naming(path, "read"), path.open("rb") as file:
+        file.seek(receipt.num_ids * item_bytes)
+        data = file.read()
+    if len(data) != k * DOC_BYTES:
+        raise FormatError(f"{path}: documents: got {len(data)} bytes, expected {k * DOC_BYTES}; remove it, build again")
+    ends = np.frombuffer(data, "<i8", k)
+    records = np.frombuffer(data, "<i8", k, 8 * k)
+    pieces = np.frombuffer(data, "<i4", k, 16 * k)
+    held_out = np.frombuffer(data, np.bool_, k, 20 * k)
+    return Documents(ends, records, pieces, held_out)

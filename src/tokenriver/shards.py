@@ -1,0 +1,163 @@
+"""From parts to shards: copy in the kernel, index the documents, and check by reading back.
+
+A shard gets its name only after what the disk gives back was compared with the receipts of its parts; waiting for the
+disk and comparing go on side by side.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from tokenriver.assembly import Parts, Segment, ids_of
+from tokenriver.errors import MismatchError
+from tokenriver.files import AtomicFile, naming, remove, temporary_name
+from tokenriver.formats import llmc
+from tokenriver.formats._docindex import index_header, index_path
+from tokenriver.manifest import ShardInfo
+from tokenriver.parts import part_path, receipt_path
+from tokenriver.types import Int64
+
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ShardJob:
+    """One shard to write."""
+
+    path: Path
+    split: str
+    segments: list[Segment]
+
+
+class ShardMaker:
+    """Writes the shards of one corpus from the parts of its build."""
+
+    def __init__(self, parts: Parts, dtype: str, rows_before: list[Int64], first_source: int) -> None:
+        self._parts = parts
+        self._dtype = dtype
+        self._item = np.dtype(dtype).itemsize
+        self._rows_before = rows_before
+        self._first_source = first_source
+
+    def make(self, job: ShardJob) -> ShardInfo:
+        """Write one shard and its document index; MismatchError if the disk gives back something else."""
+        count = ids_of(job.segments)
+        header = llmc.header(count, self._dtype)
+        file = AtomicFile(job.path)
+        try:
+            file.write(header)
+            for segment in job.segments:
+                with self._open(segment) as part:
+                    file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
+            with ThreadPoolExecutor(2) as pool:
+                synced = pool.submit(file.sync)
+                hashed = pool.submit(_sha256_named, temporary_name(job.path), job.path)
+                self._compare(job, len(header))
+                synced.result()
+                sha256 = hashed.result()
+            file.commit()
+        except BaseException:
+            file.discard()
+            raise
+        index = self._write_index(job)
+        documents = sum(segment.last - segment.first for segment in job.segments)
+        return ShardInfo(
+            file=job.path.name,
+            split=job.split,
+            num_tokens=count,
+            num_documents=documents,
+            num_bytes=file.num_bytes,
+            sha256=sha256,
+            index_bytes=index.num_bytes,
+            index_sha256=index.sha256,
+        )
+
+    def _open(self, segment: Segment) -> BinaryIO:
+        path = part_path(self._parts.folder, self._parts.receipts[segment.unit].key)
+        with naming(path, "read"):
+            return path.open("rb", buffering=0)
+
+    def _compare(self, job: ShardJob, header_bytes: int) -> None:
+        """Read the shard back: a whole part's ids by the receipt's digest, a piece of one by the part's own bytes."""
+        path = temporary_name(job.path)
+        with naming(path, "read"), path.open("rb", buffering=0) as shard:
+            shard.seek(header_bytes)
+            for segment in job.segments:
+                receipt = self._parts.receipts[segment.unit]
+                size = (segment.stop - segment.start) * self._item
+                if segment.stop - segment.start == receipt.num_ids:
+                    same = _sha256_of(shard, size) == receipt.ids_sha256
+                else:
+                    with self._open(segment) as part:
+                        same = _sha256_of(part, receipt.num_ids * self._item) == receipt.ids_sha256
+                        part.seek(segment.start * self._item)
+                        same = same and _equal(shard, part, size)
+                if not same:
+                    self._refuse(job, segment)
+
+    def _refuse(self, job: ShardJob, segment: Segment) -> None:
+        key = self._parts.receipts[segment.unit].key
+        remove(receipt_path(self._parts.folder, key))
+        raise MismatchError(
+            f"{job.path}: unit {key[0]}-{key[1]}: what the disk gives back differs from what was written; check the "
+            f"disk, then run the same command again (that unit will be done anew)"
+        )
+
+    def _write_index(self, job: ShardJob) -> AtomicFile:
+        """The document index, one column after another, a unit's documents in memory at a time."""
+        count = sum(segment.last - segment.first for segment in job.segments)
+        with AtomicFile(index_path(job.path)) as file:
+            file.write(index_header(count))
+            for column in (self._ends, self._records, self._sources):
+                for block in column(job):
+                    if len(block):
+                        file.write(block.data)
+        return file
+
+    def _ends(self, job: ShardJob) -> Iterator[Int64]:
+        base = 0
+        for segment in job.segments:
+            ends = self._parts.documents(segment.unit).ends[segment.first : segment.last]
+            yield (np.minimum(ends, segment.stop) - segment.start + base).astype("<i8")
+            base += segment.stop - segment.start
+
+    def _records(self, job: ShardJob) -> Iterator[Int64]:
+        for segment in job.segments:
+            documents = self._parts.documents(segment.unit)
+            pieces = documents.pieces[segment.first : segment.last]
+            before = self._rows_before[segment.unit][pieces]
+            yield (documents.records[segment.first : segment.last] + before).astype("<i8")
+
+    def _sources(self, job: ShardJob) -> Iterator[Int64]:
+        for segment in job.segments:
+            receipt = self._parts.receipts[segment.unit]
+            sources = np.array([piece.source for piece in receipt.pieces], np.int64) + self._first_source
+            pieces = self._parts.documents(segment.unit).pieces[segment.first : segment.last]
+            yield sources[pieces].astype("<i4")
+
+
+def _sha256_named(path: Path, name: Path) -> str:
+    with naming(name, "read"), path.open("rb", buffering=0) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sha256_of(file: BinaryIO, size: int) -> str:
+    digest = hashlib.sha256()
+    while size and (data := file.read(min(size, READ_BYTES))):
+        digest.update(data)
+        size -= len(data)
+    return digest.hexdigest()
+
+
+def _equal(shard: BinaryIO, part: BinaryIO, size: int) -> bool:
+    while size:
+        data = shard.read(min(size, READ_BYTES))
+        if not data or part.read(len(data)) != data:
+            return False
+        size -= len(data)
+    return True
