@@ -11,6 +11,8 @@ from tokenriver.tokenizers import _gate, _text
 from tokenriver.types import Ids, Int64
 
 ENCODERS = ("fast", "reference")
+Reference = Callable[[Sequence[bytes]], list[list[int]]]
+"""Ids of each of k UTF-8 texts, special tokens never parsed; what it needs is loaded at its first call."""
 
 
 class Fast(Protocol):
@@ -29,8 +31,7 @@ class BpeTokenizer:
     eos_id: int | None
     pad_id: int | None
     fingerprint: str
-    reference: Callable[[bytes], Sequence[int]]
-    """Ids of one UTF-8 text; special tokens are never parsed. Loaded at its first call."""
+    reference: Reference
     to_bytes: Callable[[Sequence[int] | Ids], bytes]
     fast: Fast | None
 
@@ -56,7 +57,7 @@ class BpeTokenizer:
             return np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
         if self.fast is not None:
             return self.fast.encode_framed(rows, before, after)
-        return _text.frame(*_text.flatten(map(self.reference, rows)), before, after)
+        return _text.frame(*_text.flatten(self.reference(rows)), before, after)
 
     def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
         """Compare unframed ids and lengths with the reference's; MismatchError shows the first difference."""

@@ -6,15 +6,16 @@ is parsed as special. A text can hold neither character when it comes here: both
 characters go to the reference encoder with the words around them.
 """
 
+import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from gigatoken.gigatoken_rs import BPETokenizer
+from gigatoken.gigatoken_rs import BPETokenizer, load_hf_json
 
 from tokenriver.errors import MismatchError
 from tokenriver.tokenizers import _risk, _text
@@ -23,13 +24,22 @@ from tokenriver.types import Ids, Int64
 MARKER = "\U0010ffff\U0010fffe"
 _MARKER = MARKER.encode()
 _NONE = np.empty(0, dtype=np.int64)
-Reference = Callable[[bytes], Sequence[int]]
+Reference = Callable[[Sequence[bytes]], list[list[int]]]
 
 
 def from_ranks(ranks: bytes, pattern: str, vocab_size: int) -> BPETokenizer:
     """The native tokenizer of a .tiktoken file's content; its id `vocab_size` is the marker."""
     with _named(ranks) as path:
         return BPETokenizer.from_tiktoken(path, pattern, {MARKER: vocab_size})
+
+
+def from_json(config: Mapping[str, Any], vocab_size: int) -> BPETokenizer:
+    """The native tokenizer of a tokenizer.json; its id `vocab_size` is the marker, added to the tokens of the file."""
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    marker = {"id": vocab_size, "content": MARKER, "special": True} | flags
+    native = load_hf_json(json.dumps(dict(config) | {"added_tokens": [*config["added_tokens"], marker]}))
+    assert isinstance(native, BPETokenizer), "only models without byte fallback come here"
+    return native
 
 
 @contextmanager
@@ -53,6 +63,8 @@ class FastEncoder(NamedTuple):
     native: BPETokenizer
     marker: int
     reference: Reference
+    whole: bool = False
+    """Give risky texts to the reference whole: an added token that is not special could lie across a cut."""
 
     def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k valid UTF-8 texts, each between the ids `before` and `after`; lengths count those.
@@ -76,7 +88,7 @@ class FastEncoder(NamedTuple):
     def _encode(self, texts: list[bytes], risky: dict[int, list[int]]) -> tuple[Ids, Int64]:
         """Ids and lengths without framing. A risky text becomes several pieces for the native call; the reference's
         ids for the window between two pieces are put behind the first one."""
-        pieces, owners, windows = _cut(texts, risky)
+        pieces, owners, windows = _cut(texts, risky, self.whole)
         ids, marks = self._marked([*pieces, b""])
         lengths = np.diff(marks, prepend=-1) - 1
         keep = np.ones(len(ids), dtype=np.bool_)
@@ -85,7 +97,7 @@ class FastEncoder(NamedTuple):
         if not windows:
             return ids, lengths
         behind = np.fromiter(windows, dtype=np.int64, count=len(windows))
-        extra, counts = _text.flatten(self.reference(window) for window in windows.values())
+        extra, counts = _text.flatten(self.reference(list(windows.values())))
         ids = np.insert(ids, np.repeat(np.cumsum(lengths)[behind], counts), extra)
         lengths[behind] += counts
         return ids, np.add.reduceat(lengths, np.searchsorted(owners, np.arange(len(texts))))
@@ -123,7 +135,7 @@ def _risky_spots(texts: list[bytes]) -> dict[int, list[int]]:
     return found
 
 
-def _cut(texts: list[bytes], risky: dict[int, list[int]]) -> tuple[list[bytes], Int64, dict[int, bytes]]:
+def _cut(texts: list[bytes], risky: dict[int, list[int]], whole: bool) -> tuple[list[bytes], Int64, dict[int, bytes]]:
     """Pieces for the native call, the text each one belongs to, and the risky windows by the piece they follow."""
     if not risky:
         return texts, np.arange(len(texts)), {}
@@ -132,7 +144,8 @@ def _cut(texts: list[bytes], risky: dict[int, list[int]]) -> tuple[list[bytes], 
     windows: dict[int, bytes] = {}
     for i, text in enumerate(texts):
         done = 0
-        for start, stop in _risk.windows(text, risky.get(i, [])):
+        spots = risky.get(i, [])
+        for start, stop in [(0, len(text))] if whole and spots else _risk.windows(text, spots):
             windows[len(pieces)] = text[start:stop]
             pieces.append(text[done:start])
             owners.append(i)

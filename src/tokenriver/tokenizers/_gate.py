@@ -85,7 +85,9 @@ def hostile_texts() -> tuple[bytes, ...]:
     return tuple(text.encode() for text in texts)
 
 
-def check(reference: Callable[[bytes], Sequence[int]], texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
+def check(
+    reference: Callable[[Sequence[bytes]], list[list[int]]], texts: Sequence[bytes], ids: Ids, lengths: Int64
+) -> None:
     """Compare unframed (ids, lengths) of texts with the reference's ids; MismatchError at the first difference."""
     if len(lengths) != len(texts) or int(lengths.sum()) != len(ids):
         raise MismatchError(
@@ -95,7 +97,7 @@ def check(reference: Callable[[bytes], Sequence[int]], texts: Sequence[bytes], i
     stop = 0
     for text, length in zip(texts, lengths.tolist(), strict=True):
         start, stop = stop, stop + length
-        wanted = np.asarray(reference(text), dtype=np.uint32)
+        wanted = np.asarray(reference([text])[0], dtype=np.uint32)
         if not np.array_equal(ids[start:stop], wanted):
             raise MismatchError(_difference(text, ids[start:stop].tolist(), wanted.tolist()))
 

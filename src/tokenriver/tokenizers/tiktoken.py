@@ -11,7 +11,7 @@ import importlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
@@ -21,7 +21,7 @@ import zstandard
 from tokenriver import files
 from tokenriver.errors import FormatError, InputError
 from tokenriver.tokenizers import _pieces
-from tokenriver.tokenizers._bpe import BpeTokenizer, Fast, known_encoder
+from tokenriver.tokenizers._bpe import BpeTokenizer, Fast, Reference, known_encoder
 from tokenriver.tokenizers._encodings import ENCODINGS, END, START, Encoding, Pattern
 from tokenriver.types import Ids
 
@@ -162,17 +162,17 @@ def _fingerprint(encoding: Encoding, digest: str) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _lazy_reference(ranks: Ranks, pattern: Pattern) -> Callable[[bytes], Sequence[int]]:
+def _lazy_reference(ranks: Ranks, pattern: Pattern) -> Reference:
     @cache
-    def made() -> Callable[[bytes], Sequence[int]]:
+    def made() -> Reference:
         helper = importlib.import_module("tokenriver.tokenizers._reference")
-        encode: Callable[[bytes], Sequence[int]] = helper.encoder(ranks.by_piece, pattern.expression)
+        encode: Reference = helper.encoder(ranks.by_piece, pattern.expression)
         return encode
 
-    return lambda text: made()(text)
+    return lambda texts: made()(texts)
 
 
-def _fast(data: bytes, pattern: Pattern, size: int, reference: Callable[[bytes], Sequence[int]]) -> Fast | None:
+def _fast(data: bytes, pattern: Pattern, size: int, reference: Reference) -> Fast | None:
     """The fast encoder, or None with one line of warning where its package has no wheel."""
     try:
         helper = importlib.import_module("tokenriver.tokenizers._fast")
