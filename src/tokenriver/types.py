@@ -153,6 +153,11 @@ class Tokenizer(Protocol):
         """Flat ids (uint32) of k texts and their lengths (int64, (k,)), in one native call.
         bytes must be valid UTF-8; a str with lone surrogates is cleaned to U+FFFD."""
 
+    def encode_framed(
+        self, texts: Sequence[bytes] | Sequence[str], before: int | None, after: int | None
+    ) -> tuple[Ids, Int64]:
+        """encode_batch with the id `before` in front of and `after` behind each text; lengths count them."""
+
     def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
         """Compare (ids, lengths) with the reference encoder's; MismatchError at the first difference (text excerpt,
         position, both id lists around it). Nothing to compare for a tokenizer without a separate reference."""

@@ -101,10 +101,9 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished:
     file = AtomicFile(part_path(work.folder, job.key))
     try:
         for texts, records, pieces in _regroup(_batches(job, work), progress):
-            ids, lengths = tokenizer.encode_batch(texts)
-            _take_sample(progress, texts, (ids, lengths), job.sample_bytes)
-            framed, lengths = frame(ids, lengths, work)
-            file.write(framed.data)
+            ids, lengths = tokenizer.encode_framed(texts, work.before, work.after)
+            _take_sample(progress, texts, (ids, lengths), (job.sample_bytes, work))
+            file.write(ids.astype(work.dtype, copy=False).data)
             _add_documents(progress, texts, lengths, work)
             progress.records.append(records)
             progress.pieces.append(pieces)
@@ -162,25 +161,6 @@ def _regroup(
         yield texts, np.concatenate(records), np.concatenate(pieces)
 
 
-def frame(ids: Ids, lengths: Int64, work: Work) -> tuple[Ids, Int64]:
-    """ids of k documents in the stored width with the framing ids put around each, and the lengths that result."""
-    extra = (work.before is not None) + (work.after is not None)
-    narrow = ids.astype(work.dtype, copy=False)
-    if not extra:
-        return narrow, lengths
-    lengths = lengths + extra
-    ends = np.cumsum(lengths)
-    starts = ends - lengths
-    out = np.empty(len(ids) + extra * len(lengths), work.dtype)
-    text = np.ones(len(out), np.bool_)
-    for edge, special in ((starts, work.before), (ends - 1, work.after)):
-        if special is not None:
-            out[edge] = special
-            text[edge] = False
-    out[text] = narrow
-    return out, lengths
-
-
 def held_out(texts: list[bytes], fraction: float) -> Bools:
     """Which documents belong to the validation split: a salted hash of the text alone decides, so duplicates stay on
     one side and more inputs change nothing for the documents that were there."""
@@ -233,24 +213,26 @@ def _receipt(job: Job, work: Work, progress: _Progress, written: tuple[str, Docu
     )
 
 
-def _take_sample(progress: _Progress, texts: list[bytes], encoded: tuple[Ids, Int64], sample_bytes: int) -> None:
-    """Keep some short documents, evenly spread over the batch, with the ids that they were given."""
+def _take_sample(progress: _Progress, texts: list[bytes], encoded: tuple[Ids, Int64], wanted: tuple[int, Work]) -> None:
+    """Keep some short documents, evenly spread over the batch, with the ids that they were given (framing removed)."""
+    sample_bytes, work = wanted
     left = sample_bytes - sum(map(len, progress.sample.texts))
+    if left <= 0:
+        return
     ids, lengths = encoded
     ends = np.cumsum(lengths)
+    front, back = int(work.before is not None), int(work.after is not None)
     chosen: list[int] = []
-    for i in range(0, len(texts) if left > 0 else 0, 1 + len(texts) // 16):
+    for i in range(0, len(texts), 1 + len(texts) // 16):
         if len(texts[i]) <= left and _is_sample(texts[i]):
             chosen.append(i)
             left -= len(texts[i])
-    if not chosen:
-        return
-    taken = [ids[ends[i] - lengths[i] : ends[i]] for i in chosen]
+    taken = [ids[ends[i] - lengths[i] + front : ends[i] - back] for i in chosen]
     old = progress.sample
     progress.sample = Sample(
         [*old.texts, *(texts[i] for i in chosen)],
-        np.concatenate([old.ids, *taken]),
-        np.concatenate([old.lengths, lengths[chosen]]),
+        np.concatenate([old.ids, *taken]).astype(np.int64),
+        np.concatenate([old.lengths, lengths[chosen] - front - back]),
     )
 
 
