@@ -1,8 +1,8 @@
 """All shards end to end as one river of ids: positions to ids, one range or many windows at a time.
 
-Windows are gathered by numpy alone. A shard is seen as one overlapping window of n ids for every start, each window a
-single opaque item; taking k starts from that array is k block copies, and one more pass widens them into the caller's
-buffer. Nothing is scratched twice and nothing is shared between calls, so that threads and forks need no lock.
+A single shard is seen as one overlapping window of n ids for every start, each window one opaque item; taking k starts
+from that array is k block copies inside numpy, and one more pass widens them into the caller's buffer. Of several
+shards the windows' bytes are joined, which is k block copies too. Nothing is shared between calls: no lock is needed.
 """
 
 from typing import Any
@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.errors import FormatError, LimitError
-from tokenriver.shelf import Shelf
+from tokenriver.errors import InputError, LimitError
+from tokenriver.shelf import LIMIT, Shelf
 from tokenriver.types import Ids, Int64
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
 BLOCK_BYTES = 1 << 20
 # views for so many window lengths are kept
 MAX_LENGTHS = 8
+# maps held beside the shelf's while windows of many shards are copied
+HELD_SHARDS = 32
 
 Windows = NDArray[np.void]
 Out = NDArray[np.integer[Any]]
@@ -32,7 +34,10 @@ class River:
         self.num_tokens = int(self.ends[-1])
         self.dtype = dtype
         self.shelf = shelf
+        self._single = len(sizes) == 1
         self._windows: dict[int, Windows] = {}
+        self._views: list[memoryview] = []
+        self._block_ids = BLOCK_BYTES // dtype.itemsize
 
     def locate(self, position: int) -> tuple[int, int]:
         """(shard, offset in it) of a position in [0, num_tokens)."""
@@ -53,84 +58,84 @@ class River:
         done = 0
         while done < len(out):
             shard, offset = self.locate(start + done)
-            ids = self._ids(shard)[offset : offset + len(out) - done]
+            ids = self.shelf[shard].ids[offset : offset + len(out) - done]
             out[done : done + len(ids)] = ids
             done += len(ids)
-
-    def _ids(self, shard: int) -> Ids:
-        ids = self.shelf[shard].ids
-        expected = int(self.ends[shard] - self.begins[shard])
-        if len(ids) != expected or ids.dtype != self.dtype:
-            raise FormatError(f"shard {shard}: got {len(ids)} {ids.dtype} ids, expected {expected} {self.dtype}")
-        return ids
 
     def gather(self, starts: Int64, n: int, out: Out) -> None:
         """Fill out (k, n) with the ids [s, s + n) of each start s (int64, (k,)); LimitError outside the river, or for
         an id that out's dtype cannot hold. Windows may cross shards."""
-        windows = self._windows.get(n)
-        if windows is None:
-            windows = self._open_windows(n)
-        if windows is None or out.size * self.dtype.itemsize > BLOCK_BYTES:
-            self._gather_blocks(windows, starts, n, out)
-            return
         try:
-            # a negative start would count from the end, as Python's do
-            if np.minimum.reduce(starts, initial=0) < 0:
+            # a negative start would count from the end, as Python's do; argmin is numpy's cheapest reduction
+            if starts.item(starts.argmin()) < 0 or out.size > self._block_ids:
                 raise IndexError
-            np.copyto(out, windows[starts].view(self.dtype).reshape(out.shape), "safe")
-        except (IndexError, TypeError):
-            self._check_starts(starts, n)
-            _narrow(windows[starts].view(self.dtype).reshape(out.shape), out)
+            found = self._windows[n][starts].view(self.dtype) if self._single else self._join(starts, n)
+            np.copyto(out, found.reshape(out.shape), "safe")
+        except (LookupError, TypeError, ValueError):
+            self._gather_checked(starts, n, out)
 
-    def _open_windows(self, n: int) -> Windows | None:
-        """The shard as windows of n ids, kept per n; None where there are several shards."""
+    def _join(self, starts: Int64, n: int) -> Ids:
+        """Windows of a few shards, all of them held, as one run of ids; too short if a window crosses shards."""
+        shards, item = np.searchsorted(self.ends, starts, "right"), self.dtype.itemsize
+        offsets = (starts - self.begins[shards]) * item
+        size, views = n * item, self._views
+        pieces = [views[s][at : at + size] for s, at in zip(shards.tolist(), offsets.tolist(), strict=True)]
+        return np.frombuffer(b"".join(pieces), self.dtype)
+
+    def _gather_checked(self, starts: Int64, n: int, out: Out) -> None:
+        """What the short way cannot do, or finds wrong: the first call for a length, many rows, windows across shards,
+        many shards, another dtype, errors in words."""
         if not 1 <= n <= self.num_tokens:
             raise LimitError(f"window: got {n} ids, expected 1 to {self.num_tokens}, the ids of this corpus")
-        if len(self.ends) > 1:
-            return None
-        windows = windows_of(self._ids(0), n)
-        if len(self._windows) >= MAX_LENGTHS:
-            self._windows = {}
-        self._windows[n] = windows
-        return windows
-
-    def _gather_blocks(self, windows: Windows | None, starts: Int64, n: int, out: Out) -> None:
-        """Many rows, or many shards: about BLOCK_BYTES at a time."""
-        self._check_starts(starts, n)
-        step = max(1, BLOCK_BYTES // (n * self.dtype.itemsize))
-        for at in range(0, len(starts), step):
-            block = starts[at : at + step]
-            if windows is None:
-                found = self._gather_shards(block, n)
-            else:
-                found = windows[block].view(self.dtype).reshape(len(block), n)
-            _narrow(found, out[at : at + step])
-
-    def _gather_shards(self, starts: Int64, n: int) -> Ids:
-        """(k, n) ids of windows in any shards: grouped by shard, so that each is opened once."""
-        found: Ids = np.empty((len(starts), n), self.dtype)
-        shards = np.searchsorted(self.ends, starts, "right")
-        offsets = starts - self.begins[shards]
-        whole = starts + n <= self.ends[shards]
-        order = np.argsort(shards, kind="stable")
-        current, ids = -1, found[:0, 0]
-        for row, shard, offset, inside in zip(
-            order.tolist(), shards[order].tolist(), offsets[order].tolist(), whole[order].tolist(), strict=True
-        ):
-            if shard != current:
-                current, ids = shard, self._ids(shard)
-            if inside:
-                found[row] = ids[offset : offset + n]
-            else:
-                self._fill(found[row], int(starts[row]))
-        return found
-
-    def _check_starts(self, starts: Int64, n: int) -> None:
+        if out.shape != (len(starts), n):
+            raise InputError(f"out: got shape {out.shape}, expected {(len(starts), n)}")
         last = self.num_tokens - n
         wrong = (starts < 0) | (starts > last)
         if wrong.any():
             at = int(np.argmax(wrong))
             raise LimitError(f"starts[{at}]: got {int(starts[at])}, expected 0 to {last} for windows of {n} ids")
+        self._prepare(n)
+        step = max(1, self._block_ids // n)
+        for at in range(0, len(starts), step):
+            block = starts[at : at + step]
+            found = self._windows[n][block].view(self.dtype) if self._single else self._gather_shards(block, n)
+            _narrow(found.reshape(len(block), n), out[at : at + step])
+
+    def _prepare(self, n: int) -> None:
+        """Make the short way ready: views for windows of n ids of the only shard, or of all bytes of a few shards."""
+        if self._single:
+            kept = dict(list(self._windows.items())[1 - MAX_LENGTHS :])
+            self._windows = {**kept, n: windows_of(self.shelf[0].ids, n)}
+        elif not self._views and len(self.ends) <= LIMIT:
+            self._views = [bytes_of(self.shelf[shard].ids) for shard in range(len(self.ends))]
+
+    def _gather_shards(self, starts: Int64, n: int) -> Ids:
+        """The ids of windows in any shards, one after another, each one piece or several of the shards' bytes; few
+        shards are held at a time, whatever the batch."""
+        item = self.dtype.itemsize
+        shards = np.searchsorted(self.ends, starts, "right")
+        offsets = (starts - self.begins[shards]) * item
+        views: dict[int, memoryview] = {}
+        pieces: list[memoryview | bytes] = []
+        for shard, offset in zip(shards.tolist(), offsets.tolist(), strict=True):
+            left = n * item
+            while left:
+                view = views.get(shard)
+                if view is None:
+                    if len(views) == HELD_SHARDS:
+                        pieces = [b"".join(pieces)]
+                        views = {}
+                    view = views[shard] = bytes_of(self.shelf[shard].ids)
+                piece = view[offset : offset + left]
+                pieces.append(piece)
+                left -= len(piece)
+                shard, offset = shard + 1, 0
+        return np.frombuffer(b"".join(pieces), self.dtype)
+
+
+def bytes_of(ids: Ids) -> memoryview:
+    """The bytes of some ids, as a view."""
+    return ids.data.cast("B")
 
 
 def windows_of(ids: Ids, n: int) -> Windows:
