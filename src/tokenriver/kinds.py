@@ -8,30 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tokenriver import registry
+from tokenriver import magic, registry
 from tokenriver.errors import InputError
 from tokenriver.files import naming
-from tokenriver.sources import _known
 from tokenriver.streams import read_blocks, sniff_compression
 
 HEAD = 1 << 16
 
-# archives and codings that are recognised in order to be refused: (bytes, their place, name, cure)
-_FOREIGN = (
-    (b"BZh", 0, "bzip2 data", "unpack it, or compress it with zstd or gzip"),
-    (b"\xfd7zXZ\0", 0, "xz data", "unpack it, or compress it with zstd or gzip"),
-    (b"\x04\x22\x4d\x18", 0, "lz4 data", "unpack it, or compress it with zstd or gzip"),
-    (b"PK\x03\x04", 0, "a zip archive", "unpack it"),
-    (b"7z\xbc\xaf\x27\x1c", 0, "a 7z archive", "unpack it"),
-    (b"ustar", 257, "a tar archive", "unpack it"),
-)
-_UTF8 = "convert it with iconv -t UTF-8"
-_WIDE = (
-    (b"\xff\xfe\0\0", "UTF-32"),
-    (b"\0\0\xfe\xff", "UTF-32"),
-    (b"\xff\xfe", "UTF-16"),
-    (b"\xfe\xff", "UTF-16"),
-)
 _ZIPPED = (".gz", ".gzip", ".zst", ".zstd")
 
 
@@ -48,8 +31,8 @@ class Kind:
 def known_kinds() -> list[Kind]:
     """Every source of the registry; those that need an extra are known without it."""
     columnar = {
-        "parquet": Kind("parquet", _known.PARQUET_SUFFIXES, _known.is_parquet, False),
-        "arrow": Kind("arrow", _known.ARROW_SUFFIXES, _known.is_arrow, False),
+        "parquet": Kind("parquet", magic.PARQUET_SUFFIXES, magic.is_parquet, False),
+        "arrow": Kind("arrow", magic.ARROW_SUFFIXES, magic.is_arrow, False),
     }
     return [columnar.get(name) or _loaded(name) for name in registry.names("sources")]
 
@@ -85,7 +68,9 @@ def settle(path: Path, head: bytes, kinds: list[Kind], insisted: Kind | None) ->
     kind = insisted or _agreed(path, head, kinds)
     _refuse_foreign(path, head, kind)
     if kind.is_stream:
-        _refuse_wide(path, head)
+        encoding = magic.wide_encoding(head)
+        if encoding:
+            raise InputError(f"{path}: encoding: got {encoding}, expected UTF-8; convert it: iconv -t UTF-8")
     if kind.name == "jsonl":
         _refuse_other_json(path, head)
     if not kind.is_stream and not kind.sniff(head):
@@ -121,23 +106,11 @@ def _agreed(path: Path, head: bytes, kinds: list[Kind]) -> Kind:
 def _refuse_foreign(path: Path, head: bytes, kind: Kind | None) -> None:
     if kind is not None and not kind.is_stream:
         return
-    for magic, place, what, cure in _FOREIGN:
-        if head[place : place + len(magic)] == magic:
-            raise InputError(f"{path}: content: got {what}, expected text, gzip or zstd; {cure}")
+    foreign = magic.foreign_name(head)
+    if foreign:
+        raise InputError(f"{path}: content: got {foreign}, expected text, gzip or zstd; unpack it first")
     if sniff_compression(head):
         raise InputError(f"{path}: content: got compressed data inside compressed data; unpack it once")
-
-
-def _refuse_wide(path: Path, head: bytes) -> None:
-    """UTF-16 and UTF-32 by their marks, or without one by where the zeros of the first two characters are."""
-    name = next((name for mark, name in _WIDE if head.startswith(mark)), None)
-    zeros = "".join("0" if byte == 0 else "x" for byte in head[:8])
-    if name is None and zeros[:4] in ("x0x0", "0x0x"):
-        name = "UTF-16"
-    if name is None and zeros in ("x000x000", "000x000x"):
-        name = "UTF-32"
-    if name is not None:
-        raise InputError(f"{path}: encoding: got {name}, expected UTF-8; {_UTF8}")
 
 
 def _refuse_other_json(path: Path, head: bytes) -> None:

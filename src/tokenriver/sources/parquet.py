@@ -1,0 +1,78 @@
+"""Parquet: one column of texts, read by row groups. Needs pyarrow (extra `parquet`).
+
+A piece is a run of row groups; inside one, rows come in small batches, so a column of more than 2 GiB streams in
+bounded memory. Pages are checked against their checksums where the file has them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tokenriver import magic
+from tokenriver.errors import InputError
+from tokenriver.sources._columns import arrow_errors, documents, text_column
+from tokenriver.types import DocumentBatch, Piece, SourceOptions
+
+SUFFIXES = magic.PARQUET_SUFFIXES
+STREAMS = False
+sniff = magic.is_parquet
+
+_BATCH_BYTES = 1 << 20
+_DICTIONARY_ROWS = 1 << 20  # each batch brings the whole dictionary, so few batches
+_BATCH_ROWS = 1024  # repeated texts are stored once, so the mean size of a row may be far too small
+
+
+def fields(path: Path, head: bytes) -> list[str]:
+    """Names of the columns, sorted."""
+    with arrow_errors(path), _open(path) as file:
+        return sorted(file.schema_arrow.names)
+
+
+def plan(path: Path, size: int, options: SourceOptions, unit_bytes: int) -> list[tuple[int, int]] | None:
+    """Runs of row groups with about unit_bytes of text, uncompressed."""
+    with arrow_errors(path), _open(path) as file:
+        text_column(path, file.schema_arrow, options.text_field)
+        sizes = [_text_bytes(file.metadata.row_group(i), options.text_field) for i in range(file.num_row_groups)]
+    ranges, start, total = [], 0, 0
+    for i, group in enumerate(sizes):
+        total += group
+        if total >= unit_bytes or i == len(sizes) - 1:
+            ranges.append((start, i + 1))
+            start, total = i + 1, 0
+    return ranges or [(0, 0)]
+
+
+def read(piece: Piece, options: SourceOptions) -> Iterator[DocumentBatch]:
+    """Documents of row groups [start, stop)."""
+    with arrow_errors(piece.path), _open(piece.path) as file:
+        text_column(piece.path, file.schema_arrow, options.text_field)
+        yield from documents(_columns(file, piece, options.text_field), options)
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(path, buffer_size=_BATCH_BYTES, pre_buffer=False, page_checksum_verification=True)
+
+
+def _text_bytes(group: pq.RowGroupMetaData, field: str) -> int:
+    """Uncompressed bytes of the column of texts in a row group."""
+    columns = (group.column(i) for i in range(group.num_columns))
+    return sum(column.total_uncompressed_size for column in columns if column.path_in_schema == field)
+
+
+def _columns(file: pq.ParquetFile, piece: Piece, field: str) -> Iterator[pa.Array]:
+    as_dictionary = pa.types.is_dictionary(file.schema_arrow.field(field).type)
+    for number in range(piece.start, piece.stop):
+        group = file.metadata.row_group(number)
+        mean = max(1, _text_bytes(group, field) // max(1, group.num_rows))
+        count = _DICTIONARY_ROWS if as_dictionary else min(_BATCH_ROWS, max(1, _BATCH_BYTES // mean))
+        rows = 0
+        for batch in file.iter_batches(count, row_groups=[number], columns=[field], use_threads=False):
+            rows += batch.num_rows
+            column = batch.column(batch.schema.get_field_index(field))
+            yield from column.chunks if isinstance(column, pa.ChunkedArray) else (column,)
+        if rows != group.num_rows:
+            raise InputError(
+                f"{piece.path}: row group {number}: got {rows} rows, expected {group.num_rows}; replace the file"
+            )
