@@ -223,7 +223,8 @@ def _take_sample(progress: _Progress, texts: list[bytes], encoded: tuple[Ids, In
     ends = np.cumsum(lengths)
     front, back = int(work.before is not None), int(work.after is not None)
     chosen: list[int] = []
-    for i in range(0, len(texts), 1 + len(texts) // 16):
+    step = max(1, sum(map(len, texts)) // left)
+    for i in range(0, len(texts), step):
         if len(texts[i]) <= left and _is_sample(texts[i]):
             chosen.append(i)
             left -= len(texts[i])
