@@ -18,7 +18,9 @@ from tokenriver.parts import Receipt
 from tokenriver.tokenizer import load_tokenizer
 
 SMALL_INPUT = 64 << 20
-"""Inputs under this many stored bytes are built in the calling process: workers would cost more than they save."""
+"""Inputs of less text than this are built in the calling process: workers would cost more than they save."""
+TEXT_PER_STORED_BYTE = 4
+"""Of a compressed input, for that decision alone."""
 
 OnReceipt = Callable[[Receipt], None]
 
@@ -81,4 +83,5 @@ def choose_workers(asked: int | None, files: Sequence[InputFile], cores: int) ->
     """Worker processes for these inputs: what was asked for, none for small inputs, else one a core."""
     if asked is not None:
         return asked
-    return 0 if sum(file.size for file in files) < SMALL_INPUT else cores
+    text = sum(file.size * (TEXT_PER_STORED_BYTE if file.compression else 1) for file in files)
+    return 0 if text < SMALL_INPUT else cores
