@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
-from tokenriver.files import free_bytes, list_folder, make_folder, naming, remove_folder, system, write_atomic
+from tokenriver.files import free_bytes, list_folder, make_folder, naming, remove, remove_folder, system, write_atomic
 from tokenriver.inputs import InputFile
 from tokenriver.manifest import BUILD_FOLDER, Manifest
 from tokenriver.types import SourceOptions, Tokenizer
@@ -194,6 +194,13 @@ def open_build_folder(out: Path, plan: BuildPlan, before: Manifest | None) -> Pa
     make_folder(folder)
     write_atomic(path, orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
     return folder
+
+
+def forget_units(folder: Path) -> None:
+    """Clear the hidden folder of a build that found nothing, so that other options may try; its bad rows stay."""
+    for name in list_folder(folder):
+        if name not in (BAD_ROWS_NAME, "lock"):
+            remove(folder / name)
 
 
 def clean_finished(out: Path, before: Manifest) -> None:

@@ -1,8 +1,9 @@
 """The end of a build: from receipts to shards, bad rows, balance and, last of all, the manifest."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 import orjson
 
 from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
-from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan
+from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, forget_units
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
-from tokenriver.files import AtomicFile
+from tokenriver.files import AtomicFile, naming, write_atomic
 from tokenriver.inputs import InputFile, seen_fields
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
 from tokenriver.parts import Receipt
@@ -58,11 +59,13 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
     plan = assemble(parts, cuts)
     used = receipts[: plan.used]
     bases = list(rows_before(used))
-    _write_bad_rows(ending, feeder.files, used, bases)
-    _check_usable(ending, feeder.files, used, plan)
+    listed = _write_bad_rows(ending, feeder.work.folder, _bad_rows(feeder.files, used, bases))
+    _check_usable(ending, feeder, used, plan)
     maker = ShardMaker(parts, dtype, bases, len(ending.before.sources) if ending.before else 0)
     shards = [maker.make(job) for job in _shard_jobs(ending, plan)]
     manifest = _manifest(ending, feeder, tokenizer, plan, shards)
+    if listed is not None:
+        _publish_bad_rows(ending, listed)
     write_manifest(ending.out, manifest)
     return manifest
 
@@ -79,20 +82,42 @@ def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
     return jobs
 
 
-def _write_bad_rows(ending: Ending, files: list[InputFile], used: list[Receipt], bases: list[Int64]) -> None:
-    """The side file: one JSON line a bad row. It lies in the corpus, or in the hidden folder until there is one."""
-    if not any(receipt.bad for receipt in used):
-        return
-    path = ending.out / BAD_ROWS_NAME
+def _bad_rows(files: list[InputFile], used: list[Receipt], bases: list[Int64]) -> Iterator[bytes]:
+    """One JSON line a bad row: file, line (from 1), byte offset in the decompressed input, reason."""
+    for receipt, base in zip(used, bases, strict=True):
+        for piece, record, offset, reason in receipt.bad:
+            file = files[receipt.pieces[piece].source].name
+            row = {"file": file, "line": record + int(base[piece]) + 1, "offset": offset, "reason": reason}
+            if offset < 0:
+                row["offset"] = None
+            yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _write_bad_rows(ending: Ending, folder: Path, rows: Iterator[bytes]) -> Path | None:
+    """The side file, in the hidden folder until there is a corpus; an appended corpus keeps its earlier rows."""
+    first = next(rows, None)
+    if first is None:
+        return None
+    path = folder / BAD_ROWS_NAME
     with AtomicFile(path) as out:
-        if ending.before is not None and path.exists():
-            out.write(path.read_bytes())
-        for receipt, base in zip(used, bases, strict=True):
-            for piece, record, offset, reason in receipt.bad:
-                file = files[receipt.pieces[piece].source].name
-                line = record + int(base[piece]) + 1
-                row = {"file": file, "line": line, "offset": offset if offset >= 0 else None, "reason": reason}
-                out.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        for row in chain(_earlier_bad_rows(ending), [first], rows):
+            out.write(row)
+    return path
+
+
+def _earlier_bad_rows(ending: Ending) -> Iterator[bytes]:
+    """The rows of the corpus that is appended to: as many as it counted, whatever a killed append has added since."""
+    count = sum(ending.before.balance["bad_rows"].values()) if ending.before is not None else 0
+    if count:
+        path = ending.out / BAD_ROWS_NAME
+        with naming(path, "read"), path.open("rb") as file:
+            yield from islice(file, count)
+
+
+def _publish_bad_rows(ending: Ending, listed: Path) -> None:
+    with naming(listed, "read"):
+        data = listed.read_bytes()
+    write_atomic(ending.out / BAD_ROWS_NAME, data)
 
 
 def _reasons(used: list[Receipt]) -> Counter[str]:
@@ -110,32 +135,32 @@ def _rows(used: list[Receipt]) -> int:
     return sum(piece.rows for receipt in used for piece in receipt.pieces)
 
 
-def _check_usable(ending: Ending, files: list[InputFile], used: list[Receipt], plan: Plan) -> None:
+def _check_usable(ending: Ending, feeder: Feeder, used: list[Receipt], plan: Plan) -> None:
     """Too many bad rows, or nothing to train on, is a failure that says what was found."""
-    bad, rows = _reasons(used), _rows(used)
+    files, bad, rows = feeder.files, _reasons(used), _rows(used)
     count = sum(bad.values())
-    listed = f"listed in {ending.out / BAD_ROWS_NAME}"
+    listed = f"listed in {feeder.work.folder / BAD_ROWS_NAME}"
     what = ", ".join(f"{number} {reason}" for reason, number in sorted(bad.items()))
-    if not sum(receipt.num_documents for receipt in used):
+    documents = sum(receipt.num_documents for receipt in used)
+    if not documents:
+        forget_units(feeder.work.folder)
         found = f"; {what}, {listed}" if bad else ""
         raise InputError(
             f"{_names(files)}: got {rows} rows, none with a document, expected some{found}{_fields(ending, files)}"
         )
     if count and ending.bad_rows.on_bad == "fail":
-        raise InputError(
-            f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected none (on_bad is fail); {listed}"
-        )
+        raise InputError(f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected none; {listed}")
     if count >= MANY_BAD and count > ending.bad_rows.ratio * rows:
         raise InputError(
             f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected at most {ending.bad_rows.ratio:.2%}; "
             f"mend them ({listed}), or raise max_bad{_fields(ending, files)}"
         )
     if "train" not in plan.splits:
-        total = sum(receipt.num_ids for receipt in used)
+        options, total = ending.options, sum(receipt.num_ids for receipt in used)
         raise LimitError(
-            f"{_names(files)}: got {total} ids in {sum(r.num_documents for r in used)} documents, which leave nothing "
-            f"to train on with max_tokens={ending.options.max_tokens}, val_tokens={ending.options.val_tokens}, "
-            f"val_fraction={ending.options.val_fraction}; change those or add input"
+            f"{_names(files)}: got {total} ids in {documents} documents, which leave nothing to train on with "
+            f"max_tokens={options.max_tokens}, val_tokens={options.val_tokens}, val_fraction={options.val_fraction}; "
+            f"change those or add input"
         )
 
 

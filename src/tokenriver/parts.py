@@ -6,6 +6,7 @@ has the promised size is a finished unit. Records and bad rows count from the st
 before it is known only when all receipts are there.
 """
 
+import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +15,7 @@ import numpy as np
 import orjson
 
 from tokenriver.errors import FormatError
-from tokenriver.files import AtomicFile, naming, write_atomic
+from tokenriver.files import AtomicFile, naming, remove, write_atomic
 from tokenriver.types import Bools, Int32, Int64
 from tokenriver.units import Key, unit_name
 
@@ -107,13 +108,14 @@ def write_documents(file: AtomicFile, documents: Documents) -> None:
 
 
 def read_documents(folder: Path, receipt: Receipt, item_bytes: int) -> Documents:
-    """The document columns of a finished part."""
+    """The document columns of a finished part, compared with its receipt; a damaged part loses its receipt."""
     path, k = part_path(folder, receipt.key), receipt.num_documents
     with naming(path, "read"), path.open("rb") as file:
         file.seek(receipt.num_ids * item_bytes)
         data = file.read()
-    if len(data) != k * DOC_BYTES:
-        raise FormatError(f"{path}: documents: got {len(data)} bytes, expected {k * DOC_BYTES}; remove it, build again")
+    if len(data) != k * DOC_BYTES or hashlib.sha256(data).hexdigest() != receipt.docs_sha256:
+        remove(receipt_path(folder, receipt.key))
+        raise FormatError(f"{path}: documents: got other bytes than were written; run the same command again")
     ends = np.frombuffer(data, "<i8", k)
     records = np.frombuffer(data, "<i8", k, 8 * k)
     pieces = np.frombuffer(data, "<i4", k, 16 * k)
