@@ -6,7 +6,7 @@ the call that opened it, and may be used after a fork and by several threads.
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from tokenriver.types import Ids, Int32, Int64, Tokenizer
 
 # files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
 CUSTOMARY = ("gpt2", 50256)
+# documents whose columns are taken into Python at a time
+WALK = 4096
 # a manifest may name a tokenizer, never a file to read or a module to import
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -130,6 +132,17 @@ class Corpus:
         root, name = self._asked.source_root, known[number].path
         return (name if root is None else str(root / name)), int(records[local])
 
+    def walk(self) -> Iterator[tuple[int, int, Ids]]:
+        """(source number, record, ids) of every document in river order; ids are mapped views, framing included."""
+        self._need_documents()
+        for shard in range(len(self.shards)):
+            columns, ids, start = self._documents(shard), self._river.shelf[shard].ids, 0
+            for at in range(0, len(columns[0]), WALK):
+                ends, records, sources = (column[at : at + WALK].tolist() for column in columns)
+                for end, record, source in zip(ends, records, sources, strict=True):
+                    yield source, record, ids[start:end]
+                    start = end
+
     def _need_documents(self) -> int:
         if self.num_documents is None:
             raise FormatError(
@@ -174,7 +187,7 @@ class Corpus:
         """The tokenizer, loaded when first asked for; None, with one warning, if the manifest's cannot be found.
         MismatchError if it is not the one that made these ids."""
         if self._tokenizer is None:
-            self._tokenizer = (self._load_tokenizer(),)
+            self._tokenizer = (self._find_tokenizer(),)
         return self._tokenizer[0]
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
@@ -189,23 +202,25 @@ class Corpus:
         seen = self._contents.largest
         return name if seen is not None and seen <= largest and self.dtype.itemsize == 2 else None
 
-    def _load_tokenizer(self) -> Tokenizer | None:
+    def _find_tokenizer(self) -> Tokenizer | None:
+        if self._asked.tokenizer is None and self.manifest is None and self._customary() is None:
+            return None
+        try:
+            return self.load_tokenizer()
+        except (InputError, MissingPackageError) as error:
+            if self._asked.tokenizer is not None:
+                raise
+            warnings.warn(f"{error}; ids are shown instead of text", stacklevel=4)
+            return None
+
+    def load_tokenizer(self) -> Tokenizer:
+        """The tokenizer that was given, else the manifest's; what is missing or another's is an error."""
         given, search = self._asked.tokenizer, self._asked.tokenizer_search
-        if given is not None:
-            found = load_tokenizer(given, search=search) if isinstance(given, str | Path) else given
-        else:
-            name = self.manifest.tokenizer.name if self.manifest is not None else self._customary()
-            if name is None:
-                return None
-            try:
-                if not _PLAIN_NAME.fullmatch(name):
-                    raise InputError(
-                        f"{self.path}: tokenizer: got {name!r} in the manifest; give its file as tokenizer="
-                    )
-                found = load_tokenizer(name, search=search)
-            except (InputError, MissingPackageError) as error:
-                warnings.warn(f"{error}; ids are shown instead of text", stacklevel=3)
-                return None
+        if given is None:
+            given = self.manifest.tokenizer.name if self.manifest is not None else self._customary()
+            if given is None or not _PLAIN_NAME.fullmatch(given):
+                raise InputError(f"{self.path}: tokenizer: got the name {given!r} alone; give its file as tokenizer=")
+        found = load_tokenizer(given, search=search) if isinstance(given, str | Path) else given
         self._check_tokenizer(found)
         return found
 

@@ -1,0 +1,244 @@
+"""Is a corpus what its manifest says? Every file is read; every damage is a finding, none hides another.
+
+Opening a corpus checks headers and sizes; here are the checks that read all of it: checksums, the largest id, the sum
+of all document lengths, the balance, and, if asked for, every document against the source that it came from.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from tokenriver import files, foreign, registry
+from tokenriver.against import compare
+from tokenriver.corpus import open_corpus
+from tokenriver.errors import FormatError, InputError, RiverError
+from tokenriver.manifest import (
+    BUILD_FOLDER,
+    MANIFEST_NAME,
+    Manifest,
+    ShardInfo,
+    index_name,
+    read_manifest,
+)
+from tokenriver.types import Ids, ShardReader, Tokenizer
+
+MAX_DIFFERENCES = 100
+BLOCK_IDS = 1 << 22
+BAD_ROWS_NAME = "bad_rows.jsonl"
+_WORDING = re.compile(r"(?P<what>.*?):? got (?P<got>.*?), expected (?P<expected>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: where, what it is about, what was found and what should be."""
+
+    path: str
+    what: str
+    got: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}: got {self.got}, expected {self.expected}"
+
+
+def verify(
+    path: str | Path,
+    *,
+    against_inputs: bool = False,
+    inputs_root: str | Path | None = None,
+    tokenizer: str | Path | Tokenizer | None = None,
+    tokenizer_search: Sequence[Path] = (),
+    dtype: str | None = None,
+) -> list[Finding]:
+    """Everything that is wrong with a corpus (a folder with a manifest, or shards without one); empty if nothing is.
+
+    against_inputs decodes every document and compares it with its source below inputs_root (else the working folder or
+    the folder that holds the corpus). Raises InputError if there is no corpus, or an input cannot be read."""
+    place = Path(path).absolute()
+    folder = place.parent if place.name == MANIFEST_NAME else place
+    if not ((folder / MANIFEST_NAME).is_file() or (folder / BUILD_FOLDER).is_dir()):
+        if against_inputs:
+            raise InputError(f"{path}: got shards without a manifest, expected a corpus of ours to compare with inputs")
+        return list(_foreign(place, dtype))
+    try:
+        manifest = read_manifest(folder)
+    except FormatError as error:
+        return [_finding(folder / MANIFEST_NAME, error), *_loose(folder)]
+    findings = [found for shard in manifest.shards for found in _shard(folder, manifest, shard)]
+    findings += [*_strangers(folder, manifest), *_balance(folder, manifest)]
+    if against_inputs and not findings:
+        findings = _compare(folder, manifest, inputs_root, (tokenizer, tokenizer_search))
+    return findings
+
+
+def _finding(path: Path, error: RiverError) -> Finding:
+    text = str(error).removeprefix(f"{path}: ")
+    found = _WORDING.fullmatch(text)
+    if found is None:
+        return Finding(str(path), text, "damage", "none")
+    return Finding(str(path), found["what"], found["got"], found["expected"])
+
+
+# ---------------------------------------------------------------------------------------------- a corpus of ours
+
+
+def _shard(folder: Path, manifest: Manifest, shard: ShardInfo) -> Iterator[Finding]:
+    path, index = folder / shard.file, folder / index_name(shard.file)
+    whole = list(_file(path, shard.num_bytes, shard.sha256))
+    yield from whole
+    indexed = list(_file(index, shard.index_bytes, shard.index_sha256)) if shard.index_bytes else []
+    yield from indexed
+    try:
+        reader: ShardReader = registry.load("formats", manifest.format).open_reader(path)
+        if reader.num_tokens != shard.num_tokens:
+            yield Finding(str(path), "ids", str(reader.num_tokens), str(shard.num_tokens))
+        yield from _vocabulary(path, reader.ids, manifest.tokenizer.vocab_size)
+    except (FormatError, InputError) as error:
+        if not whole:
+            yield _finding(path, error)
+        return
+    if shard.index_bytes:
+        try:
+            yield from _documents(index, reader, manifest, shard)
+        except (FormatError, InputError) as error:
+            if not indexed:
+                yield _finding(index, error)
+
+
+def _file(path: Path, size: int, sha256: str) -> Iterator[Finding]:
+    """A file's kind, size and content; the content of a file of another size is another, which needs no saying."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        yield Finding(str(path), "file", "none", f"{size} bytes")
+        return
+    if not stat.S_ISREG(status.st_mode):
+        yield Finding(str(path), "file", "a link, folder or device", "a regular file")
+    elif status.st_size != size:
+        yield Finding(str(path), "size", f"{status.st_size} bytes", f"{size} bytes")
+    else:
+        found = files.sha256_file(path)
+        if found != sha256:
+            yield Finding(str(path), "sha256", found, sha256)
+
+
+def _vocabulary(path: Path, ids: Ids, vocab_size: int) -> Iterator[Finding]:
+    """The first id outside the vocabulary."""
+    for at in range(0, len(ids), BLOCK_IDS):
+        block = ids[at : at + BLOCK_IDS]
+        if int(block.max()) >= vocab_size:
+            first = at + int(np.argmax(block >= vocab_size))
+            yield Finding(str(path), f"id at position {first}", str(int(ids[first])), f"at most {vocab_size - 1}")
+            return
+
+
+def _documents(index: Path, reader: ShardReader, manifest: Manifest, shard: ShardInfo) -> Iterator[Finding]:
+    """The number of documents, and where each says it came from; that their lengths add up, opening has checked."""
+    ends, origins = reader.doc_ends, reader.origins
+    if ends is None or origins is None or len(ends) != shard.num_documents:
+        got = "none" if ends is None else str(len(ends))
+        yield Finding(str(index), "documents", got, str(shard.num_documents))
+        return
+    records, sources = origins
+    known = np.array([source.records for source in manifest.sources], np.int64)
+    strange = (sources < 0) | (sources >= len(known))
+    if not strange.any():
+        strange = (records < 0) | (records >= known[sources])
+    if strange.any():
+        at = int(np.argmax(strange))
+        got = f"record {int(records[at])} of source {int(sources[at])}"
+        yield Finding(str(index), f"origin of document {at}", got, f"one of the manifest's {len(known)} sources")
+
+
+def _strangers(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    """Shards that no manifest speaks of: a trainer that reads the folder by a glob would see them."""
+    if (folder / BUILD_FOLDER).is_dir():
+        return
+    known = {name for shard in manifest.shards for name in (shard.file, index_name(shard.file))}
+    for name in files.list_folder(folder):
+        if name.endswith((".bin", ".docs")) and name not in known and not name.startswith("."):
+            yield Finding(str(folder / name), "file", "a shard that the manifest does not name", "none")
+
+
+def _balance(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    """Ids and documents of each split against the balance, and the list of bad rows against their count."""
+    path = str(folder / MANIFEST_NAME)
+    for name, column in (("ids", "num_tokens"), ("documents", "num_documents")):
+        kept = _counts(_inner(manifest.balance, name, "kept"))
+        for split in sorted({*kept, *manifest.splits}):
+            count = sum(getattr(shard, column) for shard in manifest.split(split))
+            if kept.get(split, 0) != count:
+                yield Finding(
+                    path, f"balance: {name} of {split}", str(kept.get(split, 0)), f"{count}, those of its shards"
+                )
+    bad = sum(_counts(_inner(manifest.balance, "bad_rows")).values())
+    listed = folder / BAD_ROWS_NAME
+    lines = sum(1 for _ in listed.open("rb")) if listed.is_file() else 0
+    if lines != bad:
+        yield Finding(str(listed), "bad rows listed", str(lines), str(bad))
+
+
+def _inner(value: object, *names: str) -> object:
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _counts(value: object) -> dict[str, int]:
+    """The numbers of a part of the balance, which a manifest may hold in any form."""
+    return {k: v for k, v in value.items() if isinstance(v, int)} if isinstance(value, Mapping) else {}
+
+
+def _compare(
+    folder: Path,
+    manifest: Manifest,
+    inputs_root: str | Path | None,
+    tokenizer: tuple[str | Path | Tokenizer | None, Sequence[Path]],
+) -> list[Finding]:
+    given, search = tokenizer
+    corpora = [
+        open_corpus(folder, split=split, tokenizer=given, tokenizer_search=search)
+        for split in sorted(manifest.splits, reverse=True)
+    ]
+    if not corpora:
+        return []
+    loaded = corpora[0].load_tokenizer()
+    roots = [Path(inputs_root)] if inputs_root is not None else [Path.cwd(), folder.parent]
+    found = compare(corpora, manifest, loaded, [root.absolute() for root in roots])
+    return [Finding(*difference) for difference in islice(found, MAX_DIFFERENCES)]
+
+
+# ---------------------------------------------------------------------------------- shards without a manifest
+
+
+def _loose(folder: Path) -> Iterator[Finding]:
+    """Damage that shows without a manifest."""
+    for name in files.list_folder(folder):
+        if name.endswith(".bin") and not name.startswith("."):
+            format = "native" if (folder / index_name(name)).is_file() else "llmc"
+            yield from _opens(folder / name, format, None)
+
+
+def _foreign(path: Path, dtype: str | None) -> Iterator[Finding]:
+    try:
+        found = foreign.find_shards(path, None)
+    except FormatError as error:
+        yield _finding(path, error)
+        return
+    for shards in found.splits.values():
+        for shard in shards:
+            yield from _opens(shard, found.format, dtype)
+
+
+def _opens(path: Path, format: str, dtype: str | None) -> Iterator[Finding]:
+    try:
+        reader: ShardReader = registry.load("formats", format).open_reader(path, dtype=dtype)
+        _ = reader.doc_ends
+    except FormatError as error:
+        yield _finding(path, error)
