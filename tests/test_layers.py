@@ -16,15 +16,16 @@ LADDER = (
     ("types", "registry", "files"),
     ("streams", "magic", "rules"),
     ("sources", "tokenizers", "formats", "packing", "sampler"),
-    ("manifest", "kinds", "tokenizer", "shelf", "foreign"),
+    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course"),
     ("inputs", "river"),
     ("units", "contents"),
     ("parts", "corpus"),
     ("assembly", "engines"),
     ("buildplan", "shards"),
-    ("feeding",),
+    ("feeding", "against"),
     ("commit", "crew"),
-    ("build", "batch", "verify"),
+    ("build", "batch", "against"),
+    ("verify",),
     ("loader",),
     ("adapters",),
     ("commands",),
@@ -36,7 +37,7 @@ FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 LEAVES = {"sources", "tokenizers", "formats", "packing", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
-BY_NAME = {("shards.py", "formats"), ("verify.py", "formats")}
+BY_NAME = {("shards.py", "formats")}
 # functions with as many keyword parameters as their users need
 PUBLIC_ENTRY_POINTS = {("build.py", "build"), ("loader.py", "__init__"), ("corpus.py", "open_corpus")}
 
