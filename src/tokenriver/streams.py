@@ -3,7 +3,7 @@ of frames.
 
 The one idea: an archive that ends early must never look like a short file. zlib says where a member ends; the zstd
 reader does not, so the raw bytes pass a small walker over frame and block headers (`_Frames`) on their way in, which
-also refuses windows that would not fit in memory. What was decoded before the damage is given out first.
+also refuses windows that would not fit in memory. What an archive that was cut still holds is given out first.
 """
 
 import zlib
@@ -40,8 +40,8 @@ def read_blocks(
     path: Path, compression: str, *, on_raw: Callable[[bytes], None] | None = None, block_bytes: int = BLOCK
 ) -> Iterator[bytes]:
     """Decompressed blocks of at most about block_bytes, none empty. `on_raw` sees every byte of the file itself, in
-    order. InputError with path, compressed offset and decompressed bytes when the archive is cut or damaged, after
-    everything before the damage was given."""
+    order. InputError with path, compressed offset and decompressed bytes when the archive is cut (after all that it
+    still holds) or damaged (after the whole blocks before the damage)."""
     with naming(path, "read"), path.open("rb", buffering=0) as file:
         raw = _Raw(path, file, on_raw)
         if compression == "gzip":
