@@ -12,17 +12,20 @@ split pattern has a boundary for sure, and only the piece between the cuts goes 
 
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.types import Bools, Int64
+from tokenriver.types import Bools, Int32, Int64
 
 # No supported pattern has a match that goes on from an ASCII letter to a space, none looks behind, and what looks ahead
 # (a run of white space, for the character after it) has the letter after it on the left side of the cut.
 _CUT = re.compile(rb"[A-Za-z](?= )")
+RANGES = Path(__file__).with_name("data") / "unassigned-14.txt"
+_STRETCH = 1 << 17
+_NEAR = 128
 
 
 class Tables(NamedTuple):
@@ -39,17 +42,17 @@ class Tables(NamedTuple):
 @cache
 def tables() -> Tables:
     """The tables of the code points unassigned in Unicode 14, made once from the shipped ranges."""
-    words = resources.files(__package__).joinpath("data/unassigned-14.txt").read_text("ascii").split()
-    bounds = np.array([int(word, 16) for word in words], dtype=np.int64).reshape(-1, 2)
-    steps = np.zeros(0x110001, dtype=np.int8)
-    steps[bounds[:, 0]] += 1
-    steps[bounds[:, 1] + 1] -= 1
-    points = np.cumsum(steps[:-1], dtype=np.int8).astype(np.bool_)
+    points = np.zeros(0x110000, dtype=np.bool_)
+    for line in RANGES.read_text("ascii").splitlines():
+        first, last = line.split()
+        points[int(first, 16) : int(last, 16) + 1] = True
+    short = np.flatnonzero(points[:0x800])
+    blocks = np.flatnonzero(points.reshape(-1, 64).any(axis=1))
+    three, four = blocks[(blocks >= 32) & (blocks < 1024)], blocks[blocks >= 1024] >> 6
     pairs = np.zeros(65536, dtype=np.bool_)
-    risky = np.flatnonzero(points)
-    for low, high, first, shift in ((0x80, 0x800, 0xC0, 6), (0x800, 0x10000, 0xE0, 12), (0x10000, 0x110000, 0xF0, 18)):
-        part = risky[(risky >= low) & (risky < high)]
-        pairs[(first | part >> shift) << 8 | 0x80 | (part >> (shift - 6)) & 0x3F] = True
+    pairs[(0xC0 | short >> 6) << 8 | 0x80 | short & 0x3F] = True
+    pairs[(0xE0 | three >> 6) << 8 | 0x80 | three & 0x3F] = True
+    pairs[(0xF0 | four >> 6) << 8 | 0x80 | four & 0x3F] = True
     return Tables(_runs(np.unique(np.flatnonzero(pairs) >> 8)), pairs, points)
 
 
@@ -62,30 +65,39 @@ def _runs(leads: Int64) -> tuple[tuple[int, int], ...]:
 
 def find(blob: bytes) -> Int64:
     """Byte offsets of the risky characters in valid UTF-8, ascending."""
-    runs, pairs, points = tables()
     data = np.frombuffer(blob + bytes(3), dtype=np.uint8)
-    mask = np.zeros(len(data), dtype=np.bool_)
+    # in stretches that stay in the cache, with temporary arrays too small to come fresh from the system each time
+    found = [_find(data[start : start + _STRETCH + 3]) + start for start in range(0, len(blob), _STRETCH)]
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+
+
+def _find(data: NDArray[np.uint8]) -> Int64:
+    """Offsets of risky characters that start before the last three bytes of data."""
+    runs, pairs, points = tables()
+    inner = data[:-3]
+    mask = np.zeros(len(inner), dtype=np.bool_)
     for first, last in runs:
-        mask |= data - np.uint8(first) <= last - first
+        mask |= inner - np.uint8(first) <= last - first
     spots = np.flatnonzero(mask)
     spots = spots[pairs[data[spots].astype(np.int64) << 8 | data[spots + 1]]]
     found: Int64 = spots[points[_code_points(data, spots)]]
     return found
 
 
-def _code_points(data: NDArray[np.uint8], spots: Int64) -> Int64:
+def _code_points(data: NDArray[np.uint8], spots: Int64) -> Int32:
     """The code points of the two, three and four byte characters at `spots`."""
-    a, b, c, d = (data[spots + i].astype(np.int64) for i in range(4))
+    a, b, c, d = (data[spots + i].astype(np.int32) for i in range(4))
     two = (a & 0x1F) << 6 | b & 0x3F
     three = (a & 0x0F) << 12 | (b & 0x3F) << 6 | c & 0x3F
     four = (a & 0x07) << 18 | (b & 0x3F) << 12 | (c & 0x3F) << 6 | d & 0x3F
-    points: Int64 = np.where(a < 0xE0, two, np.where(a < 0xF0, three, four)) % 0x110000
+    points: Int32 = np.minimum(np.where(a < 0xE0, two, np.where(a < 0xF0, three, four)), 0x10FFFF)
     return points
 
 
 def windows(text: bytes, spots: list[int]) -> list[tuple[int, int]]:
     """Disjoint ranges [start, stop) of one text around its risky characters (ascending offsets), cut where every
-    supported pattern has a boundary; linear in the text, however many characters there are."""
+    supported pattern has a boundary; linear in the text, however many characters there are. Near ones are one, since
+    every window costs the reference a call."""
     found: list[tuple[int, int]] = []
     done = 0
     for spot in spots:
@@ -94,7 +106,7 @@ def windows(text: bytes, spots: list[int]) -> list[tuple[int, int]]:
         start = _boundary_before(text, done, spot)
         match = _CUT.search(text, spot)
         stop = match.end() if match else len(text)
-        if found and found[-1][1] == start:
+        if found and start - found[-1][1] < _NEAR:
             start = found.pop()[0]
         found.append((start, stop))
         done = stop

@@ -13,7 +13,6 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from importlib import resources
 from pathlib import Path
 
 import zstandard
@@ -26,6 +25,7 @@ from tokenriver.tokenizers._encodings import ENCODINGS, END, START, Encoding, Pa
 from tokenriver.types import Ids
 
 SUFFIXES = (".tiktoken",)
+SHIPPED = Path(__file__).with_name("data") / "r50k_base.tiktoken.zst"
 _LINES = re.compile(rb"(?:[A-Za-z0-9+/]+={0,2} [0-9]{1,9}\n)+")
 
 
@@ -90,7 +90,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
 def _ranks_of(name: str, encoding: Encoding, search: Sequence[Path]) -> bytes:
     """The published rank file: shipped, or found in a folder of `search` under its own or its cache name."""
     if encoding.digest == ENCODINGS["gpt2"].digest:
-        packed = resources.files(__package__).joinpath("data/r50k_base.tiktoken.zst").read_bytes()
+        packed = SHIPPED.read_bytes()
         return zstandard.ZstdDecompressor().decompress(packed)
     own = f"{'p50k_base' if name == 'p50k_edit' else 'o200k_base' if name == 'o200k_harmony' else name}.tiktoken"
     places = [folder / file for folder in search for file in (own, encoding.cache_name)]
