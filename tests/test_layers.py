@@ -22,6 +22,7 @@ LADDER = (
     ("parts", "corpus"),
     ("assembly", "engines"),
     ("buildplan", "shards"),
+    ("buildfolder",),
     ("feeding", "against"),
     ("commit", "crew"),
     ("build", "batch", "against"),

@@ -29,7 +29,7 @@ def size(num_bytes: float) -> str:
     """Bytes for people, powers of 1000: "1.2 GB"."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(num_bytes) < 999.5 or unit == "TB":
-            return f"{num_bytes:,.0f} {unit}" if unit == "B" else f"{num_bytes:,.3g} {unit}"
+            return f"{num_bytes:,.0f} {unit}" if unit == "B" or num_bytes >= 100 else f"{num_bytes:.3g} {unit}"
         num_bytes /= 1000
     raise AssertionError("unreachable: TB takes all")
 
@@ -60,7 +60,7 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table with its numbers to the right and its texts to the left; nothing is ever cut."""
     texts = [[cell(value) for value in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(head), *texts]) for i in range(len(head))]
-    right = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(head))]
+    right = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(head))]
     for line in [list(head), ["-" * width for width in widths], *texts]:
         parts = [f"{text:>{w}}" if r else f"{text:<{w}}" for text, w, r in zip(line, widths, right, strict=True)]
         print(f"  {'  '.join(parts)}".rstrip())

@@ -1,37 +1,46 @@
-"""The balance of a build as a table: every id and document that went in, and where it went."""
+"""The balance of a build as one table: every row that was read and every id that was made, and where it went."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tokenriver.commands import _output
 
+NO_DOCUMENT = ("blank", "empty")
+"""Notes of rows that gave no document; the others are of rows that were mended."""
 
-def built(values: Mapping[str, Any], seconds: float) -> None:
+Values = Mapping[str, Any]
+
+
+def built(values: Values, seconds: float) -> None:
     """What a build did, for people; `values` is BuildReport.as_dict()."""
     if values["complete_before"]:
-        print(f"  {values['path']} was complete already: the same inputs and options; nothing to do")
-    _output.columns(
-        ["split", "ids", "documents", "shards"],
-        [[name, split["ids"], split["documents"], split["shards"]] for name, split in values["splits"].items()],
-    )
-    balance(values["balance"])
-    taken = f", {values['resumed']:,} of them taken over from an earlier run" if values["resumed"] else ""
-    print(f"  {values['units']:,} units{taken}; {seconds:.1f} s")
+        print(f"{values['path']} was complete already, from the same inputs and options")
+    balance(values["balance"], {name: split["shards"] for name, split in values["splits"].items()})
     if values["bad_rows"]:
         print(f"  bad rows are listed in {values['bad_rows']}")
+    if not values["complete_before"]:
+        taken = f", {values['resumed']:,} of them taken over from an earlier run" if values["resumed"] else ""
+        checked = _output.size(values["checked_bytes"])
+        checks = f"; {checked} compared with the reference encoder" if values["checked_bytes"] else ""
+        text = _output.size(values["balance"]["text_bytes"])
+        print(f"  {text} of text in {values['units']:,} units{taken}; {seconds:.1f} s{checks}")
 
 
-def balance(values: Mapping[str, Any]) -> None:
-    """Print the balance of a manifest; nested groups are named by their path."""
-    print()
-    _output.heading("balance")
-    _output.pairs(list(_flat("", values)))
-
-
-def _flat(prefix: str, values: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    for key, value in values.items():
-        label = f"{prefix} {key}".strip().replace("_", " ")
-        if isinstance(value, Mapping):
-            yield from _flat(label, value)
-        else:
-            yield label, value
+def balance(values: Values, shards: Mapping[str, int]) -> None:
+    """Print the balance of a manifest; `shards` are counted by split."""
+    documents, ids, notes = values["documents"], values["ids"], values["notes"]
+    rows: list[tuple[object, ...]] = [("rows read", values["rows"], "", "")]
+    rows += [(f"  bad: {reason}", count, "", "") for reason, count in values["bad_rows"].items()]
+    rows += [(f"  skipped: {reason}", notes[reason], "", "") for reason in NO_DOCUMENT if notes.get(reason)]
+    made = sum(documents["kept"].values()) + documents["beyond_max_tokens"] - documents["cut_in_two"]
+    rows.append(("documents encoded", made, ids["text"] + ids["framing"], ""))
+    rows += [(f"  {split}", count, ids["kept"][split], shards[split]) for split, count in documents["kept"].items()]
+    if documents["beyond_max_tokens"]:
+        rows.append(("  beyond max_tokens", documents["beyond_max_tokens"], ids["beyond_max_tokens"], ""))
+    if documents["cut_in_two"]:
+        rows.append(("  (cut in two)", documents["cut_in_two"], "", ""))
+    _output.columns(["", "documents", "ids", "shards"], rows)
+    mended = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if reason not in NO_DOCUMENT)
+    print(f"  {ids['framing']:,} of the ids are framing{f'; mended: {mended}' if mended else ''}")
+    if values["unread_inputs"]:
+        print(f"  not read, since max_tokens was reached: {values['unread_inputs']}")

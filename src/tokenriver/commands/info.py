@@ -98,10 +98,12 @@ def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
     rows.append(("fingerprint", facts.get("fingerprint", f"{corpus.fingerprint} (sampled)")))
     _output.pairs(rows)
     print()
-    table = [[name, split["ids"], split["documents"], split["shards"]] for name, split in facts["splits"].items()]
-    _output.columns(["split", "ids", "documents", "shards"], table)
+    shards = {name: split["shards"] for name, split in facts["splits"].items()}
     if "balance" in facts:
-        _report.balance(facts["balance"])
+        _report.balance(facts["balance"], shards)
+    else:
+        table = [[name, split["documents"], split["ids"], shards[name]] for name, split in facts["splits"].items()]
+        _output.columns(["split", "documents", "ids", "shards"], table)
 
 
 def _ask(

@@ -1,0 +1,73 @@
+"""`tokenriver batches`: the rows that Loader gives, decoded, documents told apart without colour."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tokenriver as tr
+from command_line import tokenriver
+from tokenriver.commands import _rows
+
+SHAPE = ("--seq-len", 64, "--batch-size", 4, "--seed", 5)
+
+
+def _loader(corpus: tr.Corpus) -> tr.Loader:
+    return tr.Loader(corpus, seq_len=64, global_batch=4, seed=5, epochs=None, prefetch=0)
+
+
+def test_json_is_what_the_loader_gives(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    value = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--start", 2, "--steps", 2, "--json").json()
+    corpus = tr.open_corpus(small_corpus)
+    loader = _loader(corpus)
+    assert [step["step"] for step in value["steps"]] == [2, 3]
+    for step in value["steps"]:
+        batch = loader.batch(step["step"])
+        assert step["num_targets"] == batch.num_targets
+        assert step["state"] == dict(batch.state)
+        for line, row in enumerate(step["rows"]):
+            assert row["sample_id"] == batch.sample_ids[line]
+            assert "".join(run["text"] for run in row["runs"]) == corpus.decode(batch.input_ids[line].astype(np.uint32))
+            edges = [run["start"] for run in row["runs"]] + [row["runs"][-1]["stop"]]
+            assert edges == [0, *[run["stop"] for run in row["runs"]]]
+            for run in row["runs"]:
+                assert set(batch.document_ids[line, run["start"] : run["stop"]].tolist()) == {run["document"]}
+
+
+def test_each_rank_sees_its_own_rows(
+    small_corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--json").json()["steps"][0]["rows"]
+    rows = []
+    with monkeypatch.context() as patch:
+        patch.setenv("WORLD_SIZE", "2")
+        for rank in range(2):
+            patch.setenv("RANK", str(rank))
+            rows += tokenriver(capsys, "batches", small_corpus, *SHAPE, "--json").json()["steps"][0]["rows"]
+    assert rows == whole
+    assert tokenriver(capsys, "batches", small_corpus, *SHAPE, "--rank", 2, "--world-size", 2).code == 1
+
+
+def test_text_is_readable_without_colour_and_harmless(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--characters", 0)
+    assert ran.code == 0
+    assert "\x1b" not in ran.out
+    assert "\\x1b[31m" in ran.out
+    row = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--json").json()["steps"][0]["rows"][0]
+    for run in row["runs"]:
+        assert f"document {run['document']}" in ran.out
+
+
+def test_long_runs_are_shortened_with_what_is_left_out() -> None:
+    assert _rows.shorten("ab\ncd", 0) == "ab⏎cd"
+    text = _rows.shorten("h" * 50 + "m" * 100 + "t" * 30, 60)
+    assert text == f"{'h' * 40} … 120 more characters … {'t' * 20}"
+
+
+def test_wrong_arguments(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tokenriver(capsys, "batches", small_corpus).code == 2
+    ran = tokenriver(capsys, "batches", small_corpus, "--seq-len", 64, "--batch-size", 10**9)
+    assert ran.code == 1
+    ran = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--order", "sideways")
+    assert ran.code == 1
+    assert "sideways" in ran.err
