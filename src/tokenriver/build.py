@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tokenriver import buildplan
+from tokenriver import buildfolder, buildplan
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import BadRows, Ending, commit
 from tokenriver.crew import Crew, choose_workers
@@ -18,7 +18,7 @@ from tokenriver.engines._unit import Work
 from tokenriver.engines.local import TokenizerName
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.feeding import Feeder
-from tokenriver.files import make_folder, remove_folder
+from tokenriver.files import make_folder
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
@@ -180,20 +180,22 @@ def _build(request: _Request) -> BuildReport:
         plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
         before = _committed(request.out)
         if before is not None:
-            buildplan.clean_finished(request.out, before)
+            buildfolder.clean_finished(request.out, before)
             if plan.digest in before.options["plans"]:
                 return _report(request, before, crew.tokenizer)
             _refuse_or_append(request, before, plan)
         make_folder(request.out / BUILD_FOLDER)
-        with buildplan.locked(request.out / BUILD_FOLDER):
-            folder = buildplan.open_build_folder(request.out, plan, before)
+        with buildfolder.locked(request.out / BUILD_FOLDER):
+            if _committed(request.out) != before:
+                raise MismatchError(f"{request.out}: another build was committed here meanwhile; run the command again")
+            folder = buildfolder.open_build_folder(request.out, plan, before)
             buildplan.check_space(request.out, files, dtype)
             feeder = _feeder(request, files, plan, crew.tokenizer, folder)
             crew.run(feeder, _seen(request, feeder, files))
             feeder.raise_failures()
             ending = Ending(request.out, plan, request.options, request.limits, before)
             manifest = commit(ending, feeder, crew.tokenizer)
-            remove_folder(folder)
+            buildfolder.remove_build_folder(folder)
     done = _report(request, manifest, crew.tokenizer)
     return replace(
         done,

@@ -4,26 +4,23 @@ The plan's digest covers everything that determines the corpus and nothing else 
 makes the plan again and compares: equal plans resume, others are refused with the difference by name.
 """
 
-import fcntl
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
-from tokenriver.files import free_bytes, list_folder, make_folder, naming, remove, remove_folder, system, write_atomic
+from tokenriver.errors import InputError, LimitError
+from tokenriver.files import (
+    free_bytes,
+)
 from tokenriver.inputs import InputFile
-from tokenriver.manifest import BUILD_FOLDER, Manifest
+from tokenriver.manifest import Manifest
 from tokenriver.types import SourceOptions, Tokenizer
 from tokenriver.units import UNIT_BYTES, Lot, file_edges
 
-PLAN_NAME = "plan.json"
-FAILED_NAME = "failed.json"
 BAD_ROWS_NAME = "bad_rows.jsonl"
 SHARD_TOKENS = 10**8
 FRAMINGS = ("eos-after", "eos-before", "bos-eos", "none")
@@ -161,59 +158,6 @@ def make_plan(files: list[InputFile], options: dict[str, Any], tokenizer: Tokeni
     return BuildPlan({"options": options, "tokenizer": tokenizer.fingerprint, "inputs": inputs})
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other builds out of the hidden folder while this one works in it."""
-    with naming(folder, "lock"):
-        fd = system.open(folder / "lock", os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"{folder}: another build is at work here; wait for it or choose another folder"
-            ) from error
-        yield
-    finally:
-        os.close(fd)
-
-
-def open_build_folder(out: Path, plan: BuildPlan, before: Manifest | None) -> Path:
-    """The hidden folder, with this plan in it; MismatchError if another plan lies there unfinished."""
-    folder = out / BUILD_FOLDER
-    path = folder / PLAN_NAME
-    base = before.fingerprint if before is not None else ""
-    content = {**plan.content, "base": base}
-    if path.exists():
-        found = _read_plan(path)
-        _compare(out, found, content, _failed(folder))
-        if found == content:
-            return folder
-    elif before is None:
-        _refuse_strangers(out, plan.content["options"]["name"])
-    make_folder(folder)
-    write_atomic(path, orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
-    return folder
-
-
-def forget_units(folder: Path) -> None:
-    """Clear the hidden folder of a build that found nothing, so that other options may try; its bad rows stay."""
-    for name in list_folder(folder):
-        if name not in (BAD_ROWS_NAME, "lock"):
-            remove(folder / name)
-
-
-def clean_finished(out: Path, before: Manifest) -> None:
-    """Remove what a build that was committed could not clean up before it was killed."""
-    path = out / BUILD_FOLDER / PLAN_NAME
-    if not path.exists():
-        return
-    found = _read_plan(path)
-    found.pop("base", None)
-    if BuildPlan(found).digest in before.options["plans"]:
-        remove_folder(out / BUILD_FOLDER)
-
-
 def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
     """How these options differ from those of a committed corpus, in words; what only counts from the start of a
     corpus (val_tokens, max_tokens) is no difference."""
@@ -224,52 +168,6 @@ def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
         if name not in ("val_tokens", "max_tokens") and before.options.get(name) != value:
             out.append(f"{name}: got {value!r}, expected {before.options.get(name)!r}")
     return out
-
-
-def _read_plan(path: Path) -> dict[str, Any]:
-    with naming(path, "read"):
-        data = path.read_bytes()
-    try:
-        plan: dict[str, Any] = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise FormatError(
-            f"{path}: got no JSON, expected the plan of a build; remove {path.parent} to begin anew"
-        ) from error
-    return plan
-
-
-def _refuse_strangers(out: Path, name: str) -> None:
-    """A first build must not replace files that it did not write."""
-    taken = [
-        f
-        for f in (list_folder(out) if out.is_dir() else [])
-        if f == BAD_ROWS_NAME or f.startswith((f"{name}_train_", f"{name}_val_"))
-    ]
-    if taken:
-        raise InputError(f"{out / taken[0]}: is there already and is no corpus of ours; choose another folder or name")
-
-
-def _failed(folder: Path) -> set[str]:
-    """Inputs that could not be read last time: they may have been replaced."""
-    path = folder / FAILED_NAME
-    return set(orjson.loads(path.read_bytes())) if path.exists() else set()
-
-
-def _compare(out: Path, old: Mapping[str, Any], new: Mapping[str, Any], may_differ: set[str]) -> None:
-    start = f"{out}: an unfinished build lies here"
-    cure = f"repeat it unchanged, choose another folder, or remove {out / BUILD_FOLDER} to begin anew"
-    for name, value in new["options"].items():
-        if old["options"].get(name) != value:
-            raise MismatchError(f"{start}: {name}: got {value!r}, expected {old['options'].get(name)!r}; {cure}")
-    for name in ("tokenizer", "base"):
-        if old[name] != new[name]:
-            raise MismatchError(f"{start}: {name}: got {new[name][:16]!r}, expected {old[name][:16]!r}; {cure}")
-    before = {entry["path"]: entry for entry in old["inputs"]}
-    after = {entry["path"]: entry for entry in new["inputs"]}
-    for path in sorted(before.keys() | after.keys()):
-        if before.get(path) != after.get(path) and path not in may_differ:
-            what = "is new" if path not in before else "is missing" if path not in after else "has changed"
-            raise MismatchError(f"{start}: input {path!r} {what} since it was begun; {cure}")
 
 
 def check_space(out: Path, files: list[InputFile], dtype: str) -> int:

@@ -11,7 +11,8 @@ import numpy as np
 import orjson
 
 from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
-from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, forget_units
+from tokenriver.buildfolder import forget_units
+from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.files import AtomicFile, naming, write_atomic

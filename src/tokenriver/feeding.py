@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tokenriver.buildplan import FAILED_NAME
+from tokenriver.buildfolder import FAILED_NAME
 from tokenriver.engines._unit import Job, Work
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.files import write_atomic

@@ -7,9 +7,10 @@ in place of `system` and let every single call fail, write short, or be the last
 """
 
 import errno
+import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -187,6 +188,9 @@ def sync_folder(folder: Path) -> None:
 def make_folder(path: Path) -> None:
     """Make a folder and its missing parents, each name durable; an existing one is fine."""
     if path.is_dir():
+        # whoever made it may have been killed before its name was on the disk
+        with suppress(InputError):
+            sync_folder(path.parent)
         return
     if path.parent != path:
         make_folder(path.parent)
@@ -199,20 +203,43 @@ def make_folder(path: Path) -> None:
     sync_folder(path.parent)
 
 
+@contextmanager
+def hold_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock file for as long as the block lasts; False if another process holds it. It dies with the process."""
+    with naming(path, "lock"):
+        fd = system.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # whoever held it may have removed it meanwhile: then it keeps nobody out
+            held = os.path.samestat(os.fstat(fd), os.stat(path))
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(fd)
+
+
 def remove(path: Path) -> None:
     """Remove a file of ours; a missing one is fine."""
     with naming(path, "remove"), suppress(FileNotFoundError):
         system.unlink(path)
 
 
-def remove_folder(path: Path) -> None:
-    """Remove a folder of ours and the files in it (no folders inside); a missing one is fine."""
+def remove_folder(path: Path, *, last: Sequence[str] = ()) -> None:
+    """Remove a folder of ours and the files in it (no folders inside), those of `last` after the others; a missing one
+    is fine, and so is one in which somebody has just begun anew."""
     if not path.is_dir():
         return
-    for name in list_folder(path):
+    names = list_folder(path)
+    for name in [*(name for name in names if name not in last), *(name for name in last if name in names)]:
         remove(path / name)
-    with naming(path, "remove"), suppress(FileNotFoundError):
-        system.rmdir(path)
+    with naming(path, "remove"):
+        try:
+            system.rmdir(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                raise
 
 
 def list_folder(path: Path) -> list[str]:

@@ -1,0 +1,136 @@
+"""The hidden folder in which an unfinished build lies: its plan, its lock, and what may happen to it.
+
+Whatever is found there after a kill has one meaning: no plan, nothing of use; a plan that the corpus names, a build
+that was committed and not yet cleaned up; any other plan, a build to go on with, if the same is asked for.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tokenriver.buildplan import BAD_ROWS_NAME, BuildPlan
+from tokenriver.errors import FormatError, InputError, MismatchError
+from tokenriver.files import (
+    hold_lock,
+    list_folder,
+    make_folder,
+    naming,
+    remove,
+    remove_folder,
+    sync_folder,
+    write_atomic,
+)
+from tokenriver.manifest import BUILD_FOLDER, Manifest
+
+PLAN_NAME = "plan.json"
+LOCK_NAME = "lock"
+FAILED_NAME = "failed.json"
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other builds out of the hidden folder while this one works in it."""
+    with hold_lock(folder / LOCK_NAME) as held:
+        if not held:
+            raise InputError(f"{folder}: another build is at work here; wait for it or choose another folder")
+        yield
+
+
+def remove_build_folder(folder: Path) -> None:
+    """Remove the hidden folder; the plan and the lock go last, so that a rerun knows what it sees at any moment."""
+    remove_folder(folder, last=(PLAN_NAME, LOCK_NAME))
+
+
+def open_build_folder(out: Path, plan: BuildPlan, before: Manifest | None) -> Path:
+    """The hidden folder, with this plan in it; MismatchError if another plan lies there unfinished."""
+    folder = out / BUILD_FOLDER
+    path = folder / PLAN_NAME
+    base = before.fingerprint if before is not None else ""
+    content = {**plan.content, "base": base}
+    if path.exists():
+        found = _read_plan(path)
+        _compare(out, found, content, _failed(folder))
+        if found == content:
+            return folder
+    elif before is None:
+        _refuse_strangers(out, plan.content["options"]["name"])
+    make_folder(folder)
+    write_atomic(path, orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
+    return folder
+
+
+def forget_units(folder: Path) -> None:
+    """Clear the hidden folder of a build that found nothing, so that other options may try; its bad rows stay."""
+    for name in list_folder(folder):
+        if name not in (BAD_ROWS_NAME, LOCK_NAME):
+            remove(folder / name)
+
+
+def clean_finished(out: Path, before: Manifest) -> None:
+    """Finish what a build that was committed could not do before it was killed: the names on the disk, the hidden
+    folder removed."""
+    folder = out / BUILD_FOLDER
+    if not folder.is_dir():
+        return
+    sync_folder(out)
+    with hold_lock(folder / LOCK_NAME) as held:
+        if held and _is_finished(folder / PLAN_NAME, before):
+            remove_build_folder(folder)
+
+
+def _is_finished(path: Path, before: Manifest) -> bool:
+    """Without its plan a hidden folder holds nothing of use."""
+    if not path.exists():
+        return True
+    found = _read_plan(path)
+    found.pop("base", None)
+    return BuildPlan(found).digest in before.options["plans"]
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
+    with naming(path, "read"):
+        data = path.read_bytes()
+    try:
+        plan: dict[str, Any] = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(
+            f"{path}: got no JSON, expected the plan of a build; remove {path.parent} to begin anew"
+        ) from error
+    return plan
+
+
+def _refuse_strangers(out: Path, name: str) -> None:
+    """A first build must not replace files that it did not write."""
+    taken = [
+        f
+        for f in (list_folder(out) if out.is_dir() else [])
+        if f == BAD_ROWS_NAME or f.startswith((f"{name}_train_", f"{name}_val_"))
+    ]
+    if taken:
+        raise InputError(f"{out / taken[0]}: is there already and is no corpus of ours; choose another folder or name")
+
+
+def _failed(folder: Path) -> set[str]:
+    """Inputs that could not be read last time: they may have been replaced."""
+    path = folder / FAILED_NAME
+    return set(orjson.loads(path.read_bytes())) if path.exists() else set()
+
+
+def _compare(out: Path, old: Mapping[str, Any], new: Mapping[str, Any], may_differ: set[str]) -> None:
+    start = f"{out}: an unfinished build lies here"
+    cure = f"repeat it unchanged, choose another folder, or remove {out / BUILD_FOLDER} to begin anew"
+    for name, value in new["options"].items():
+        if old["options"].get(name) != value:
+            raise MismatchError(f"{start}: {name}: got {value!r}, expected {old['options'].get(name)!r}; {cure}")
+    for name in ("tokenizer", "base"):
+        if old[name] != new[name]:
+            raise MismatchError(f"{start}: {name}: got {new[name][:16]!r}, expected {old[name][:16]!r}; {cure}")
+    before = {entry["path"]: entry for entry in old["inputs"]}
+    after = {entry["path"]: entry for entry in new["inputs"]}
+    for path in sorted(before.keys() | after.keys()):
+        if before.get(path) != after.get(path) and path not in may_differ:
+            what = "is new" if path not in before else "is missing" if path not in after else "has changed"
+            raise MismatchError(f"{start}: input {path!r} {what} since it was begun; {cure}")
