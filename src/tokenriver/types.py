@@ -248,5 +248,33 @@ class Packing(Protocol):
         """(row, start, stop), one entry a span, grouped by row in the order asked: `row` indexes into `rows`,
         [start, stop) are river positions."""
 
-    def starts(self, rows: Int64, epochs: Int64) -> Int64 | None:
-        """River position of each row when every row is one span of seq_len + 1 ids; None for other packings."""
+    def starts(self, rows: Int64, epochs: Int64) -> Int64:
+        """River position of each row's first id; every row is one span of seq_len + 1 ids."""
+
+
+# ---------------------------------------------------------------------------------------------- reading
+
+
+class River(Protocol):
+    """What a loader reads: the ids of one split end to end. A Corpus is one; so is an array in a test.
+
+    It pickles small and reopens in another process."""
+
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def num_documents(self) -> int | None:
+        """None where the format has no document bounds."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex digest of what determines the ids."""
+
+    def gather(self, starts: Int64, n: int, out: Int64) -> None:
+        """out[i] = ids[starts[i] : starts[i] + n], out (k, n) int64; windows may cross shards. The hot path."""
+
+    def document_at(self, position: int) -> int:
+        """Number of the document that holds a position, in O(log n)."""
+
+    def doc_bounds(self, i: int) -> tuple[int, int]:
+        """[start, stop) of document i in the river."""

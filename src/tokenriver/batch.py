@@ -1,0 +1,237 @@
+"""A batch, and the buffers that batches are made in.
+
+Everything about a micro-batch but its ids is arithmetic on its number, so a Batch is four references, and sample ids,
+positions, documents and state are worked out when somebody asks. Its arrays are views of one (B, T + 1) buffer.
+
+Filler rows (cells that no row fills) have input id 0, which every vocabulary has, targets IGNORE, sample, row number
+and document -1; there inputs and targets need a buffer each.
+"""
+
+from collections.abc import Generator
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from tokenriver.course import Course, Stretch
+from tokenriver.types import IGNORE, Bools, Int32, Int64, River
+
+FILLER_ID = 0
+NO_DOCUMENT = -1
+
+
+class Ring:
+    """Reused (B, T + 1) int64 buffers: one is handed out again only when nothing refers to it, no batch, no array and
+    no tensor that is a view of it. (A fresh large buffer costs 4 to 10 times the gather in page faults.)"""
+
+    __slots__ = ("_alone", "_buffers", "_limit", "_oldest", "_shape")
+
+    def __init__(self, shape: tuple[int, int], limit: int) -> None:
+        """At most `limit` buffers are kept; when all are in use the oldest is left to those who hold it."""
+        self._shape = shape
+        self._limit = limit
+        self._oldest = 0
+        self._buffers: list[Int64] = [np.empty(shape, np.int64)]
+        # what the interpreter counts for a buffer that only the list holds, asked in the very way of `take`
+        self._alone = next(getrefcount(buffer) for buffer in self._buffers)
+
+    def take(self) -> Int64:
+        """A buffer that nobody else holds; its contents are whatever was there. The lowest free one, so that a loop
+        that lets go of each batch stays in the cache."""
+        alone = self._alone
+        for buffer in self._buffers:
+            if getrefcount(buffer) == alone:
+                return buffer
+        buffer = np.empty(self._shape, np.int64)
+        if len(self._buffers) < self._limit:
+            self._buffers.append(buffer)
+        else:
+            self._buffers[self._oldest] = buffer
+            self._oldest = (self._oldest + 1) % self._limit
+        return buffer
+
+
+class Batch:
+    """One micro-batch: B rows of T positions as numpy arrays, with their origin and the run's state after it."""
+
+    __slots__ = ("_buffer", "_index", "_runs", "_stretch", "_targets")
+
+    def __init__(self, stretch: Stretch, index: int, buffer: Int64, targets: Int64) -> None:
+        self._stretch = stretch
+        self._index = index
+        self._buffer = buffer
+        self._targets = targets
+        self._runs: tuple[Int64, Int64] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        same = self._targets is self._buffer
+        return _rebuild, (self._stretch.only(self._index), self._buffer, None if same else self._targets)
+
+    def __repr__(self) -> str:
+        rows, columns = self._buffer.shape
+        return f"<Batch step {self.step}: {rows} x {columns - 1}, {self._filled} rows of the corpus>"
+
+    @property
+    def input_ids(self) -> Int64:
+        """(B, T) int64, a view; 0 in filler rows."""
+        return self._buffer[:, :-1]
+
+    @property
+    def targets(self) -> Int64:
+        """(B, T) int64, a view: targets[i, t] follows input_ids[i, t]; IGNORE (-100) where nothing is trained."""
+        return self._targets[:, 1:]
+
+    @property
+    def loss_mask(self) -> Bools:
+        """(B, T) bool: targets != IGNORE."""
+        mask: Bools = self.targets != IGNORE
+        return mask
+
+    @property
+    def num_targets(self) -> int:
+        """Positions with loss. Ranks differ where world_size does not divide the batch: sum losses and targets over
+        ranks, then divide."""
+        return self._filled * self._stretch.course.packing.seq_len
+
+    @property
+    def step(self) -> int:
+        """The step that this micro-batch belongs to, from 0."""
+        course = self._stretch.course
+        return course.step + self._micro // course.micros
+
+    @property
+    def micro(self) -> int:
+        """Which micro-batch of its step it is, from 0."""
+        return self._micro % self._stretch.course.micros
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The run's state after this micro-batch, for `Loader.load_state_dict`: until the last micro-batch of a step
+        it is the step's start."""
+        return self._stretch.course.state(self._micro + 1)
+
+    @property
+    def row_numbers(self) -> Int64:
+        """(B,) int64: each row's place g in the run; -1 for filler."""
+        numbers: Int64 = self._stretch.numbers[self._index] + np.arange(len(self._buffer), dtype=np.int64)
+        numbers[self._filled :] = -1
+        return numbers
+
+    @property
+    def sample_ids(self) -> Int64:
+        """(B,) int64: which sample of the packing each row shows, 0 .. N-1; -1 for filler."""
+        rows: Int64 = self._stretch.rows[self._index].copy()
+        return rows
+
+    @property
+    def source_ids(self) -> Int64:
+        """(B,) int64: which source of a mixture each row comes from, 0 without one; -1 for filler."""
+        sources: Int64 = np.minimum(self._stretch.rows[self._index], 0)
+        return sources
+
+    @property
+    def source_counts(self) -> Int64:
+        """(sources,) int64: rows of each source of a mixture, (1,) without one; filler rows do not count."""
+        return np.array([self._filled], np.int64)
+
+    @property
+    def document_ids(self) -> Int64:
+        """(B, T) int64: the document that each input id lies in; -1 in filler rows and where the format has no
+        document bounds."""
+        return self._documents()[0]
+
+    @property
+    def position_ids(self) -> Int64:
+        """(B, T) int64: positions from 0 in each sequence, one document's run inside a row."""
+        edges = self._documents()[1]
+        positions = np.arange(edges[-1], dtype=np.int64) - np.repeat(edges[:-1], np.diff(edges))
+        return positions.reshape(self.input_ids.shape)
+
+    @property
+    def cu_seqlens(self) -> Int32:
+        """(n + 1,) int32: where the n sequences start in the flattened rows, and B * T; a filler row is one."""
+        return self._documents()[1].astype(np.int32)
+
+    @property
+    def max_seqlen(self) -> int:
+        """Length of the longest sequence."""
+        return int(np.diff(self._documents()[1]).max())
+
+    @property
+    def _filled(self) -> int:
+        return self._stretch.filled[self._index]
+
+    @property
+    def _micro(self) -> int:
+        return self._stretch.first + self._index * self._stretch.stride
+
+    def _documents(self) -> tuple[Int64, Int64]:
+        """(document of each position, edges of the sequences in the flattened rows), worked out once."""
+        if self._runs is None:
+            rows, width = self.input_ids.shape
+            starts = self._stretch.starts[self._index, : self._filled].tolist()
+            self._runs = _runs(self._stretch.course.river, starts, rows, width)
+        return self._runs
+
+
+def serve(course: Course, first: int, stride: int, stop: int | None, ring: Ring) -> Generator[Batch, None, None]:
+    """Micro-batches first, first + stride, ... below stop, in buffers of the ring. The hot path."""
+    length, whole, gather, take = course.packing.seq_len + 1, course.micro_batch, course.river.gather, ring.take
+    ahead = course.ahead(stride)
+    while stop is None or first < stop:
+        count = ahead if stop is None else min(ahead, -(-(stop - first) // stride))
+        stretch = course.stretch(first, stride, count)
+        starts = stretch.starts
+        for index, filled in enumerate(stretch.filled):
+            buffer = take()
+            if filled == whole:
+                gather(starts[index], length, buffer)
+                yield Batch(stretch, index, buffer, buffer)
+            else:
+                targets = take()
+                _gather_some(course.river, starts[index, :filled], buffer, targets)
+                yield Batch(stretch, index, buffer, targets)
+                del targets
+            # the next batch may be made in this buffer if its taker has let go of it
+            del buffer
+        first += count * stride
+
+
+def single(course: Course, micro: int) -> Batch:
+    """One micro-batch of a course, in buffers of its own."""
+    ring = Ring((course.micro_batch, course.packing.seq_len + 1), 2)
+    return next(serve(course, micro, 1, micro + 1, ring))
+
+
+def _rebuild(stretch: Stretch, buffer: Int64, targets: Int64 | None) -> Batch:
+    return Batch(stretch, 0, buffer, buffer if targets is None else targets)
+
+
+def _gather_some(river: River, starts: Int64, buffer: Int64, targets: Int64) -> None:
+    """Fill the first len(starts) rows with ids and the rest with filler; inputs and targets no longer share ids there,
+    so they need a buffer each."""
+    filled = len(starts)
+    if filled:
+        river.gather(starts, buffer.shape[1], buffer[:filled])
+    np.copyto(targets[:filled], buffer[:filled])
+    buffer[filled:] = FILLER_ID
+    targets[filled:] = IGNORE
+
+
+def _runs(river: River, starts: list[int], rows: int, width: int) -> tuple[Int64, Int64]:
+    documents = np.full((rows, width), NO_DOCUMENT, np.int64)
+    edges: list[int] = []
+    for line, start in enumerate(starts):
+        if river.num_documents is None:
+            edges.append(line * width)
+            continue
+        at, document = start, river.document_at(start)
+        while at < start + width:
+            stop = river.doc_bounds(document)[1]
+            if stop > at:
+                documents[line, at - start : stop - start] = document
+                edges.append(line * width + at - start)
+                at = stop
+            document += 1
+    edges.extend(range(len(starts) * width, (rows + 1) * width, width))
+    return documents, np.array(edges, np.int64)

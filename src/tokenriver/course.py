@@ -1,0 +1,110 @@
+"""Where in a run each micro-batch of a rank lies, as arithmetic: the elastic rule, the state, and rows looked up ahead.
+
+Step s starts at row g_s, the running sum of batch sizes; rank r of W takes the rows [g_s + floor(r*G/W),
+g_s + floor((r+1)*G/W)), cut into ceil(ceil(G/W)/B) micro-batches of B cells, as many on every rank. A Course is
+constant for a run on one rank; a Stretch holds what is worth computing for thousands of rows at once: which row each
+cell shows and where it starts in the river. Cells that no row fills (uneven ranks, the end of a finite run) are filler,
+always the last cells of a micro-batch.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tokenriver.sampler import Sampler, share
+from tokenriver.types import Int64, Packing, River
+
+STRETCH_ROWS = 1 << 12
+"""Rows whose places are computed in one go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One rank's part of a run: pure arithmetic from micro-batch number j, counted from (row, step), to row numbers."""
+
+    river: River
+    packing: Packing
+    sampler: Sampler
+    rank: int
+    world_size: int
+    micro_batch: int
+    plan: tuple[int, ...]
+    """What a state must agree with: corpus, then order, packing, mixture, seed."""
+    row: int = 0
+    """Rows of the run that lie before micro-batch 0."""
+    step: int = 0
+    """The step of micro-batch 0."""
+    end_row: int | None = None
+    """First row number that is no longer served; None without an end."""
+    repeat: int | None = None
+    """First row number of the one step that is served again and again."""
+
+    @property
+    def micros(self) -> int:
+        """Micro-batches a step, equal on all ranks: ceil(ceil(G / W) / B)."""
+        largest_share = -(-self.sampler.global_batch // self.world_size)
+        return -(-largest_share // self.micro_batch)
+
+    def step_row(self, step: int) -> int:
+        """Rows that are behind the run at the start of a step."""
+        if self.repeat is not None:
+            return self.row
+        row = self.row + (step - self.step) * self.sampler.global_batch
+        return row if self.end_row is None else min(row, self.end_row)
+
+    def state(self, done: int) -> dict[str, Any]:
+        """The state when `done` micro-batches are behind: the start of the step that is not finished."""
+        step = self.step + done // self.micros
+        return {"v": 1, "row": self.step_row(step), "step": step, "corpus": self.plan[0], "plan": list(self.plan[1:])}
+
+    def cells(self, micros: Int64) -> tuple[Int64, Int64]:
+        """(first row number, rows) of micro-batches, each (k,) int64; the other cells are filler."""
+        steps, places = np.divmod(micros, self.micros)
+        batch = self.sampler.global_batch
+        first, last = share(batch, self.rank, self.world_size)
+        begins = np.full(len(micros), self.repeat, np.int64) if self.repeat is not None else self.row + steps * batch
+        numbers = begins + (first + places * self.micro_batch)
+        stops = begins + last
+        if self.end_row is not None:
+            np.minimum(stops, self.end_row, out=stops)
+        return numbers, np.clip(stops - numbers, 0, self.micro_batch)
+
+    def stretch(self, first: int, stride: int, count: int) -> "Stretch":
+        """Micro-batches first, first + stride, ... (count of them), looked up together."""
+        micros = np.arange(count, dtype=np.int64) * stride + first
+        numbers, filled = self.cells(micros)
+        grid = numbers[:, None] + np.arange(self.micro_batch, dtype=np.int64)
+        rows, epochs = self.sampler.locate(grid.ravel())
+        starts = self.packing.starts(rows, epochs).reshape(grid.shape)
+        rows = rows.reshape(grid.shape)
+        rows[np.arange(self.micro_batch) >= filled[:, None]] = -1
+        return Stretch(self, first, stride, numbers, filled.tolist(), rows, starts)
+
+    def ahead(self, stride: int) -> int:
+        """Micro-batches of one stretch: thousands of rows, but hardly more than an epoch of a small corpus."""
+        epoch = max(1, self.sampler.num_rows // self.sampler.global_batch) * self.micros
+        return max(1, min(STRETCH_ROWS // self.micro_batch, epoch // stride))
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Some micro-batches of a course, looked up together."""
+
+    course: Course
+    first: int
+    stride: int
+    numbers: Int64
+    """(k,) row number of each micro-batch's first cell."""
+    filled: list[int]
+    """Cells of each micro-batch that hold a row; the others are filler."""
+    rows: Int64
+    """(k, B) sample of each cell, -1 for filler."""
+    starts: Int64
+    """(k, B) river position of each cell's first id; meaningless for filler."""
+
+    def only(self, index: int) -> "Stretch":
+        """This stretch cut down to one micro-batch: what travels to another process with it."""
+        here = slice(index, index + 1)
+        first = self.first + index * self.stride
+        return Stretch(self.course, first, 1, self.numbers[here], self.filled[here], self.rows[here], self.starts[here])
