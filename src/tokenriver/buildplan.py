@@ -132,12 +132,14 @@ class BuildPlan:
         return hashlib.sha256(orjson.dumps(self.content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def tagged(self, lots: list[Lot]) -> list[Lot]:
-        """The lots with their tags: options, tokenizer and the lot's own inputs, so that an input that is replaced
-        leaves the finished units of the others valid."""
+        """The lots with their tags: options, tokenizer and the lot's own inputs and their numbers, so that an input
+        that is replaced leaves the finished units of the others valid."""
         shared = {name: self.content[name] for name in ("options", "tokenizer")}
         out = []
         for lot in lots:
-            pieces = [[self.content["inputs"][piece.source], piece.start, piece.stop] for piece in lot.pieces]
+            pieces = [
+                [piece.source, self.content["inputs"][piece.source], piece.start, piece.stop] for piece in lot.pieces
+            ]
             text = orjson.dumps([shared, lot.index, pieces], option=orjson.OPT_SORT_KEYS)
             out.append(replace(lot, tag=hashlib.sha256(text).hexdigest()))
         return out

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tokenriver.engines._unit import Sample
+from tokenriver.engines._unit import Outcome, Sample, Unreadable
 from tokenriver.engines.local import Pool, TokenizerName, run_here
 from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile
@@ -47,13 +47,13 @@ class Crew:
     def run(self, feeder: Feeder, seen: OnReceipt) -> None:
         """Do all units of the feeder, then wait for the gate; `seen` is called with each receipt as it arrives."""
 
-        def finished(receipt: Receipt, sample: Sample) -> None:
-            feeder.receipts[receipt.key] = receipt
-            seen(receipt)
-            if self._check and sample.texts:
-                self.checked_bytes += sum(map(len, sample.texts))
-                ids = sample.ids.astype("uint32")
-                self._checks.append(self._gate.submit(self.tokenizer.check, sample.texts, ids, sample.lengths))
+        def finished(outcome: Outcome) -> None:
+            if isinstance(outcome, Unreadable):
+                feeder.fail(outcome)
+                return
+            feeder.receipts[outcome.receipt.key] = outcome.receipt
+            seen(outcome.receipt)
+            self._compare(outcome.sample)
             self._raise_checks(wait=False)
 
         if self._pool is None:
@@ -61,6 +61,12 @@ class Crew:
         else:
             self._pool.run(feeder.jobs(), feeder.work, finished)
         self._raise_checks(wait=True)
+
+    def _compare(self, sample: Sample) -> None:
+        if self._check and sample.texts:
+            self.checked_bytes += sum(map(len, sample.texts))
+            ids = sample.ids.astype("uint32")
+            self._checks.append(self._gate.submit(self.tokenizer.check, sample.texts, ids, sample.lengths))
 
     def _raise_checks(self, *, wait: bool) -> None:
         for check in list(self._checks):

@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 
 from tokenriver.buildfolder import FAILED_NAME
-from tokenriver.engines._unit import Job, Work
+from tokenriver.engines._unit import Job, Unreadable, Work
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.files import write_atomic
 from tokenriver.inputs import InputFile
@@ -40,11 +40,15 @@ class Feeder:
     resumed: int = 0
     ends: dict[int, str] = field(default_factory=dict)
     """By source: sha256 of a stream that was read to its end."""
-    failures: dict[str, InputError] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    """By input: why it could not be read to its end."""
     done_bytes: int = 0
     """Stored bytes of the inputs that were handed out, for progress."""
     _counted: int = 0
     _ids: int = 0
+    _broken: set[Key] = field(default_factory=set)
+    _first_failure: int | None = None
+    """Number of units before the first that an unreadable input kept from being done."""
 
     def jobs(self) -> Iterator[Job]:
         """The units still to be done, in plan order."""
@@ -65,20 +69,38 @@ class Feeder:
         """Do the leading finished units hold all that max_tokens lets in? Then no further unit is started."""
         if self.max_tokens is None:
             return False
-        while self._counted < len(self.issued) and self.issued[self._counted] in self.receipts:
-            self._ids += self.receipts[self.issued[self._counted]].num_ids
+        while self._counted < len(self.issued):
+            receipt = self.receipts.get(self.issued[self._counted])
+            if receipt is None and self.issued[self._counted] not in self._broken:
+                break
+            self._ids += receipt.num_ids if receipt is not None else 0
             self._counted += 1
         return self._ids > self.max_tokens
 
+    def fail(self, unit: Unreadable) -> None:
+        """Note a unit that cannot be done; the others go on."""
+        self._broken.add(unit.key)
+        for source, text in unit.errors:
+            self._fail(source, text, self.issued.index(unit.key))
+
+    def _fail(self, source: int, text: str, before: int) -> None:
+        self.failures[self.files[source].name] = text
+        self._first_failure = before if self._first_failure is None else min(before, self._first_failure)
+
     def raise_failures(self) -> None:
-        """Stop the build if an input could not be read to its end; the others are done and stay done."""
-        if not self.failures:
+        """Stop the build if an input could not be read to its end; the others are done and stay done. One that lies
+        beyond max_tokens is not missed: whether it was looked at at all depends on the number of workers."""
+        if self._first_failure is None:
+            return
+        before = self.issued[: self._first_failure]
+        if self.max_tokens is not None and sum(self.receipts[key].num_ids for key in before) > self.max_tokens:
+            del self.issued[self._first_failure :]
             return
         write_atomic(self.work.folder / FAILED_NAME, orjson.dumps(sorted(self.failures)))
-        shown = "; ".join(str(error) for _, error in sorted(self.failures.items())[:5])
+        shown = "; ".join(text for _, text in sorted(self.failures.items())[:5])
         raise InputError(
-            f"{len(self.failures)} of {len(self.files)} inputs could not be read, the others are done: {shown}; "
-            f"replace or remove them and run the same command again"
+            f"{len(self.failures)} of {len(self.files)} inputs could not be read: {shown}; the others are done, "
+            f"so only what is replaced will be read again"
         )
 
     def _done(self, lot: Lot, k: int) -> bool:
@@ -111,7 +133,7 @@ class Feeder:
                 if self.enough():
                     return
         except InputError as error:
-            self.failures[self.files[source].name] = error
+            self._fail(source, str(error), len(self.issued))
             return
         self.ends[source] = digest.hexdigest()
         content = {"plan": lot.tag, "units": units, "sha256": self.ends[source]}

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver import registry
+from tokenriver.errors import InputError
 from tokenriver.files import AtomicFile
 from tokenriver.parts import Documents, PieceReceipt, Receipt, part_path, write_documents, write_receipt
 from tokenriver.streams import read_blocks
@@ -65,6 +66,25 @@ class Sample:
     lengths: Int64
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A unit whose part and receipt are on the disk."""
+
+    receipt: Receipt
+    sample: Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A unit that cannot be done because inputs of it are damaged: (source, what is wrong) of each."""
+
+    key: Key
+    errors: tuple[tuple[int, str], ...]
+
+
+Outcome = Done | Unreadable
+
+
 @dataclass(slots=True)
 class Finished:
     """A unit whose part is written but not yet committed."""
@@ -74,9 +94,14 @@ class Finished:
     sample: Sample
     folder: Path
 
-    def commit(self) -> None:
-        self.file.commit()
+    def commit(self) -> Done:
+        try:
+            self.file.commit()
+        except BaseException:
+            self.file.discard()
+            raise
         write_receipt(self.folder, self.receipt)
+        return Done(self.receipt, self.sample)
 
 
 @dataclass(slots=True)
@@ -92,21 +117,25 @@ class _Progress:
     rows: dict[int, int] = field(default_factory=dict)
     bad: list[tuple[int, int, int, str]] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
+    unreadable: list[tuple[int, str]] = field(default_factory=list)
     sample: Sample = field(default_factory=lambda: Sample([], np.empty(0, np.int64), np.empty(0, np.int64)))
 
 
-def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished:
-    """Do one unit up to, not including, the commit of its part. Raises InputError for an input that cannot be read."""
+def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadable:
+    """Do one unit up to, not including, the commit of its part."""
     progress = _Progress()
     file = AtomicFile(part_path(work.folder, job.key))
     try:
-        for texts, records, pieces in _regroup(_batches(job, work), progress):
+        for texts, records, pieces in _regroup(_batches(job, work, progress), progress):
             ids, lengths = tokenizer.encode_framed(texts, work.before, work.after)
             _take_sample(progress, texts, (ids, lengths), (job.sample_bytes, work))
             file.write(ids.astype(work.dtype, copy=False).data)
             _add_documents(progress, texts, lengths, work)
             progress.records.append(records)
             progress.pieces.append(pieces)
+        if progress.unreadable:
+            file.discard()
+            return Unreadable(job.key, tuple(progress.unreadable))
         ids_sha256 = file.sha256
         documents = _documents(progress)
         write_documents(file, documents)
@@ -116,8 +145,9 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished:
         raise
 
 
-def _batches(job: Job, work: Work) -> Iterator[tuple[int, DocumentBatch]]:
-    """(piece number, batch) of all pieces of the job, in order."""
+def _batches(job: Job, work: Work, progress: _Progress) -> Iterator[tuple[int, DocumentBatch]]:
+    """(piece number, batch) of all pieces of the job, in order; a damaged input does not keep the others from being
+    looked at."""
     source = registry.load("sources", job.lot.kind)
     if job.data is not None:
         first = job.offset == 0
@@ -125,12 +155,15 @@ def _batches(job: Job, work: Work) -> Iterator[tuple[int, DocumentBatch]]:
             yield 0, batch
         return
     for number, (piece, compression) in enumerate(zip(job.lot.pieces, job.lot.compressions, strict=True)):
-        if compression:
-            batches = source.parse(read_blocks(piece.path, compression), work.options, 0, first=True)
-        else:
-            batches = source.read(piece, work.options)
-        for batch in batches:
-            yield number, batch
+        try:
+            if compression:
+                batches = source.parse(read_blocks(piece.path, compression), work.options, 0, first=True)
+            else:
+                batches = source.read(piece, work.options)
+            for batch in batches:
+                yield number, batch
+        except InputError as error:
+            progress.unreadable.append((piece.source, str(error)))
 
 
 def _regroup(

@@ -18,16 +18,15 @@ from types import TracebackType
 from typing import Self
 
 from tokenriver.engines._pipe import receive, send
-from tokenriver.engines._unit import Job, Sample, Work, run_unit
+from tokenriver.engines._unit import Job, Outcome, Unreadable, Work, run_unit
 from tokenriver.engines.worker import BOOT, job_to_json, read_reply, work_to_json
 from tokenriver.errors import RiverError
-from tokenriver.parts import Receipt
 from tokenriver.types import Tokenizer
 
 IN_FLIGHT = 2
 """Units that a worker holds: one being encoded, one waiting, so that no worker waits for the reader."""
 
-OnFinished = Callable[[Receipt, Sample], None]
+OnOutcome = Callable[[Outcome], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +38,11 @@ class TokenizerName:
     encoder: str
 
 
-def run_here(jobs: Iterator[Job], work: Work, tokenizer: Tokenizer, finished: OnFinished) -> None:
+def run_here(jobs: Iterator[Job], work: Work, tokenizer: Tokenizer, seen: OnOutcome) -> None:
     """Do all units one after another in this process."""
     for job in jobs:
         unit = run_unit(job, work, tokenizer)
-        try:
-            unit.commit()
-        except BaseException:
-            unit.file.discard()
-            raise
-        finished(unit.receipt, unit.sample)
+        seen(unit if isinstance(unit, Unreadable) else unit.commit())
 
 
 class Pool:
@@ -57,11 +51,11 @@ class Pool:
     def __init__(self, count: int, name: TokenizerName) -> None:
         self._members = [_Member(number, name) for number in range(count)]
 
-    def run(self, jobs: Iterator[Job], work: Work, finished: OnFinished) -> None:
-        """Do all units; `finished` is called for each, one call at a time, in no particular order. Raises the first
+    def run(self, jobs: Iterator[Job], work: Work, seen: OnOutcome) -> None:
+        """Do all units; `seen` is called for each, one call at a time, in no particular order. Raises the first
         error, after which units in progress are abandoned."""
         todo: queue.Queue[Job | None] = queue.Queue(len(self._members))
-        run = _Run(todo, work, finished)
+        run = _Run(todo, work, seen)
         for member in self._members:
             member.start(run)
         try:
@@ -90,11 +84,11 @@ class Pool:
 class _Run:
     """What the threads of one run share."""
 
-    def __init__(self, todo: "queue.Queue[Job | None]", work: Work, finished: OnFinished) -> None:
+    def __init__(self, todo: "queue.Queue[Job | None]", work: Work, seen: OnOutcome) -> None:
         self.todo = todo
         self.work = work
         self.stop = threading.Event()
-        self._finished = finished
+        self._seen = seen
         self._lock = threading.Lock()
         self._failure: BaseException | None = None
 
@@ -115,9 +109,9 @@ class _Run:
                 continue
         return None
 
-    def done(self, receipt: Receipt, sample: Sample) -> None:
+    def done(self, outcome: Outcome) -> None:
         with self._lock:
-            self._finished(receipt, sample)
+            self._seen(outcome)
 
     def fail(self, error: BaseException) -> None:
         with self._lock:
@@ -179,6 +173,7 @@ class _Member:
                     break
                 self._sent.append(job)
                 send(self._input, {"job": job_to_json(job)}, [] if job.data is None else [job.data])
+            send(self._input, {"end": True})
         except OSError:
             pass  # the worker is gone: the receiving thread says so
         except BaseException as error:
@@ -189,9 +184,9 @@ class _Member:
         done = 0
         try:
             while (message := receive(self._output)) is not None:
-                receipt, sample = read_reply(*message)
+                outcome = read_reply(*message)
                 done += 1
-                run.done(receipt, sample)
+                run.done(outcome)
                 self._room.release()
             if done < len(self._sent) or self._process.wait() != 0:
                 self._died(run, done)

@@ -1,13 +1,18 @@
-"""A worker process of a build: `tokenriver` starts it, it reads units from standard input until that closes.
+"""A worker process of a build: `tokenriver` starts it, it reads units from standard input until it is told the end.
 
-Messages in: {"load": tokenizer}, then {"work": ...}, then one {"job": ...} a unit with a stream's text as payload.
-Messages out, one a unit: {"receipt": ...} once part and receipt are on disk, or {"error": ..., "text": ...}.
-Committing (mostly waiting for the disk) happens beside the next unit's encoding.
+Messages in: {"load": tokenizer}, then {"work": ...}, then one {"job": ...} a unit with a stream's text as payload, then
+{"end": true}. Messages out, one a unit in the same order: {"receipt": ...} once part and receipt are on disk,
+{"unreadable": ...}, or {"error": ..., "text": ...}. Committing (mostly waiting for the disk) and answering happen in
+one thread beside the next unit's encoding; a third listens, so that a worker whose parent died stops at once and never
+writes beside the rerun.
 """
 
 import io
+import os
+import queue
 import signal
 import sys
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
@@ -15,8 +20,8 @@ from typing import IO, Any
 import numpy as np
 
 from tokenriver import errors
-from tokenriver.engines._pipe import receive, send
-from tokenriver.engines._unit import Finished, Job, Sample, Work, run_unit
+from tokenriver.engines._pipe import Message, receive, send
+from tokenriver.engines._unit import Done, Finished, Job, Outcome, Sample, Unreadable, Work, run_unit
 from tokenriver.parts import Receipt
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Piece, SourceOptions, Tokenizer
@@ -27,7 +32,7 @@ BOOT = "import sys; sys.path[:] = sys.argv[1:]; from tokenriver.engines.worker i
 
 
 def main() -> None:
-    """Serve units from standard input to standard output until the input closes."""
+    """Serve units from standard input to standard output until the end is announced."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the keyboard and closes the pipe
     stdin, stdout = sys.stdin.buffer, io.FileIO(1, "wb", closefd=False)
     sys.stdout = sys.stderr  # nothing but messages may go to the parent
@@ -37,12 +42,22 @@ def main() -> None:
         sys.exit(1)
 
 
+def _listen(stdin: IO[bytes], inbox: "queue.Queue[Message]") -> None:
+    while (message := receive(stdin)) is not None:
+        inbox.put(message)
+        if "end" in message[0]:
+            return
+    os._exit(1)  # the parent is gone: nobody waits for what is half done
+
+
 def _serve(stdin: IO[bytes], stdout: io.FileIO) -> None:
     tokenizer: Tokenizer | None = None
     work: Work | None = None
     pending: Future[None] | None = None
+    inbox: queue.Queue[Message] = queue.Queue(1)
+    threading.Thread(target=_listen, args=(stdin, inbox), daemon=True).start()
     with ThreadPoolExecutor(1) as committer:
-        while (message := receive(stdin)) is not None:
+        while "end" not in (message := inbox.get())[0]:
             head, payload = message
             try:
                 if "load" in head:
@@ -50,24 +65,26 @@ def _serve(stdin: IO[bytes], stdout: io.FileIO) -> None:
                 elif "work" in head:
                     work = work_from_json(head["work"])
                 elif work is not None and tokenizer is not None:
-                    finished = run_unit(job_from_json(head["job"], payload), work, tokenizer)
+                    unit = run_unit(job_from_json(head["job"], payload), work, tokenizer)
                     if pending is not None:
                         pending.result()
-                    pending = committer.submit(_commit, finished, stdout)
+                    pending = committer.submit(_finish, unit, stdout)
             except Exception as error:
-                _report(stdout, error)
+                committer.submit(_report, stdout, error)
 
 
-def _commit(finished: Finished, stdout: io.FileIO) -> None:
+def _finish(unit: Finished | Unreadable, stdout: io.FileIO) -> None:
     try:
-        finished.commit()
+        outcome = unit if isinstance(unit, Unreadable) else unit.commit()
     except Exception as error:
-        finished.file.discard()
         _report(stdout, error)
         return
-    sample = finished.sample
+    if isinstance(outcome, Unreadable):
+        send(stdout, {"unreadable": outcome.errors, "key": outcome.key})
+        return
+    sample = outcome.sample
     head = {
-        "receipt": finished.receipt.as_dict(),
+        "receipt": outcome.receipt.as_dict(),
         "sizes": [len(text) for text in sample.texts],
         "lengths": sample.lengths.tolist(),
     }
@@ -81,17 +98,19 @@ def _report(stdout: io.FileIO, error: Exception) -> None:
     send(stdout, {"error": kind, "text": text})
 
 
-def read_reply(head: dict[str, Any], payload: bytes) -> tuple[Receipt, Sample]:
-    """The receipt and sample of a finished unit; raises the worker's error as its own kind."""
+def read_reply(head: dict[str, Any], payload: bytes) -> Outcome:
+    """What became of a unit; raises the worker's error as its own kind."""
     if "error" in head:
         kind = getattr(errors, head["error"], errors.RiverError)
         raise kind(head["text"])
+    if "unreadable" in head:
+        return Unreadable((head["key"][0], head["key"][1]), tuple((s, text) for s, text in head["unreadable"]))
     texts, start = [], 0
     for size in head["sizes"]:
         texts.append(payload[start : start + size])
         start += size
     ids = np.frombuffer(payload, "<u4", offset=start)
-    return Receipt.from_json(head["receipt"]), Sample(texts, ids, np.array(head["lengths"], np.int64))
+    return Done(Receipt.from_json(head["receipt"]), Sample(texts, ids, np.array(head["lengths"], np.int64)))
 
 
 def work_to_json(work: Work) -> dict[str, Any]:
