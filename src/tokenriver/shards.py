@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +44,7 @@ class ShardMaker:
         self._item = np.dtype(dtype).itemsize
         self._rows_before = rows_before
         self._first_source = first_source
+        self._intact: set[int] = set()
 
     def make(self, job: ShardJob) -> ShardInfo:
         """Write one shard and its document index; MismatchError if the disk gives back something else."""
@@ -51,9 +53,10 @@ class ShardMaker:
         file = AtomicFile(job.path)
         try:
             file.write(header)
-            for segment in job.segments:
-                with self._open(segment) as part:
-                    file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
+            for unit, segments in groupby(job.segments, _unit):
+                with self._open(unit) as part:
+                    for segment in segments:
+                        file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
             with ThreadPoolExecutor(2) as pool:
                 synced = pool.submit(file.sync)
                 hashed = pool.submit(_sha256_named, temporary_name(job.path), job.path)
@@ -77,31 +80,39 @@ class ShardMaker:
             index_sha256=index.sha256,
         )
 
-    def _open(self, segment: Segment) -> BinaryIO:
-        path = part_path(self._parts.folder, self._parts.receipts[segment.unit].key)
+    def _open(self, unit: int) -> BinaryIO:
+        path = part_path(self._parts.folder, self._parts.receipts[unit].key)
         with naming(path, "read"):
             return path.open("rb", buffering=0)
 
     def _compare(self, job: ShardJob, header_bytes: int) -> None:
-        """Read the shard back: a whole part's ids by the receipt's digest, a piece of one by the part's own bytes."""
+        """Read the shard back and compare it with its parts."""
         path = temporary_name(job.path)
         with naming(path, "read"), path.open("rb", buffering=0) as shard:
             shard.seek(header_bytes)
-            for segment in job.segments:
-                receipt = self._parts.receipts[segment.unit]
-                size = (segment.stop - segment.start) * self._item
-                if segment.stop - segment.start == receipt.num_ids:
-                    same = _sha256_of(shard, size) == receipt.ids_sha256
-                else:
-                    with self._open(segment) as part:
-                        same = _sha256_of(part, receipt.num_ids * self._item) == receipt.ids_sha256
-                        part.seek(segment.start * self._item)
-                        same = same and _equal(shard, part, size)
-                if not same:
-                    self._refuse(job, segment)
+            for unit, segments in groupby(job.segments, _unit):
+                if not self._same(shard, unit, list(segments)):
+                    self._refuse(job, unit)
 
-    def _refuse(self, job: ShardJob, segment: Segment) -> None:
-        key = self._parts.receipts[segment.unit].key
+    def _same(self, shard: BinaryIO, unit: int, segments: list[Segment]) -> bool:
+        """Are the shard's next ids those of the unit: a whole part's by the receipt's digest, some of one by the part's
+        own bytes, and the part's by the receipt's digest, once."""
+        receipt = self._parts.receipts[unit]
+        size = receipt.num_ids * self._item
+        if ids_of(segments) == receipt.num_ids:
+            return _sha256_of(shard, size) == receipt.ids_sha256
+        with self._open(unit) as part:
+            if unit not in self._intact and _sha256_of(part, size) != receipt.ids_sha256:
+                return False
+            self._intact.add(unit)
+            for segment in segments:
+                part.seek(segment.start * self._item)
+                if not _equal(shard, part, (segment.stop - segment.start) * self._item):
+                    return False
+        return True
+
+    def _refuse(self, job: ShardJob, unit: int) -> None:
+        key = self._parts.receipts[unit].key
         remove(receipt_path(self._parts.folder, key))
         raise MismatchError(
             f"{job.path}: unit {key[0]}-{key[1]}: what the disk gives back differs from what was written; check the "
@@ -139,6 +150,10 @@ class ShardMaker:
             sources = np.array([piece.source for piece in receipt.pieces], np.int64) + self._first_source
             pieces = self._parts.documents(segment.unit).pieces[segment.first : segment.last]
             yield sources[pieces].astype("<i4")
+
+
+def _unit(segment: Segment) -> int:
+    return segment.unit
 
 
 def _sha256_named(path: Path, name: Path) -> str:
