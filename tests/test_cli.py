@@ -104,7 +104,7 @@ def test_a_reader_that_goes_away(small_text: Path, tmp_path: Path) -> None:
 
 def test_control_c_says_how_to_go_on(large_text: Path, tmp_path: Path) -> None:
     out = tmp_path / "c"
-    words = ["build", str(large_text), "-o", str(out), "--workers", "1", "--unit-bytes", "100000"]
+    words = ["build", str(large_text), "-o", str(out), "--tokenizer", "byte", "--workers", "1", "--unit-bytes", "50k"]
     with subprocess.Popen(
         [sys.executable, "-m", "tokenriver", *words],
         stdout=subprocess.PIPE,
@@ -133,5 +133,5 @@ def small_text(tmp_path: Path) -> Path:
 @pytest.fixture
 def large_text(tmp_path: Path) -> Path:
     path = tmp_path / "large.jsonl"
-    path.write_text("".join(f'{{"text": "line {n} of {n * n} words and {n % 97} more"}}\n' for n in range(200_000)))
+    path.write_text("".join(f'{{"text": "line {n} of {n * n} words and {n % 97} more"}}\n' for n in range(80_000)))
     return path

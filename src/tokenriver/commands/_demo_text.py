@@ -4,6 +4,7 @@ import hashlib
 import os
 import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,27 +22,33 @@ class Text:
     """What was taken."""
 
     path: Path
-    files: int
+    files: dict[str, int]
+    """By folder: files taken from it."""
     text_bytes: int
     stored_bytes: int
-    roots: tuple[Path, ...]
 
 
 def write_text(path: Path, limit: int) -> Text:
-    """Write about `limit` bytes of text found on this machine as JSON lines in a zstd file; the same on every run.
-    Copies and files that are no UTF-8 are passed over."""
+    """Write about `limit` bytes of text found on this machine as JSON lines in a zstd file, an equal share from each
+    folder as far as it goes; the same on every run. Copies and files that are no UTF-8 are passed over."""
     compressor = zstandard.ZstdCompressor(level=3).compressobj()
     packed: list[bytes] = []
-    files = size = 0
-    for file, text in _texts():
-        packed.append(compressor.compress(orjson.dumps({"text": text, "path": file}, option=orjson.OPT_APPEND_NEWLINE)))
-        files += 1
-        size += len(text.encode())
-        if size >= limit:
-            break
+    files: dict[str, int] = {}
+    size = 0
+    seen: set[bytes] = set()
+    for number, root in enumerate(roots(), 1):
+        share = limit * number // len(roots())
+        files[str(root)] = 0
+        for name, text in _texts(root, seen):
+            if size >= share:
+                break
+            row = {"text": text, "path": name}
+            packed.append(compressor.compress(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)))
+            files[str(root)] += 1
+            size += len(text.encode())
     packed.append(compressor.flush())
     write_atomic(path, data := b"".join(packed))
-    return Text(path, files, size, len(data), roots())
+    return Text(path, files, size, len(data))
 
 
 def roots() -> tuple[Path, ...]:
@@ -50,19 +57,16 @@ def roots() -> tuple[Path, ...]:
     return tuple(Path(folder) for folder in dict.fromkeys((paths["stdlib"], paths["purelib"], paths["platlib"])))
 
 
-def _texts() -> Iterator[tuple[str, str]]:
-    seen: set[bytes] = set()
-    for root in roots():
-        for file in _files(root):
-            data = file.read_bytes()
-            digest = hashlib.sha256(data).digest()
-            if digest in seen:
-                continue
-            seen.add(digest)
-            try:
-                yield file.relative_to(root).as_posix(), data.decode("utf-8")
-            except UnicodeDecodeError:
-                continue
+def _texts(root: Path, seen: set[bytes]) -> Iterator[tuple[str, str]]:
+    """(path below root, text) of each file that was not seen before."""
+    for file in _files(root):
+        data = file.read_bytes()
+        digest = hashlib.sha256(data).digest()
+        if digest in seen:
+            continue
+        seen.add(digest)
+        with suppress(UnicodeDecodeError):
+            yield file.relative_to(root).as_posix(), data.decode("utf-8")
 
 
 def _files(root: Path) -> Iterator[Path]:

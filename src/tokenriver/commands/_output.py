@@ -81,8 +81,9 @@ def console() -> Console:
 
 
 @contextmanager
-def progress(what: str, unit: str = "B") -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, on a terminal only; gives the function to call with (done, total)."""
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error, on a terminal only, that moves to and fro until it knows better; gives the function to
+    call with (done, total) in bytes."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -97,7 +98,6 @@ def progress(what: str, unit: str = "B") -> Iterator[Callable[[int, int], None]]
         task = bar.add_task(what, total=None, amount="")
 
         def report(done: int, total: int) -> None:
-            amount = f"{size(done)} of {size(total)}" if unit == "B" else f"{done:,} of {total:,} {unit}"
-            bar.update(task, completed=done, total=total, amount=amount)
+            bar.update(task, completed=done, total=total, amount=f"{size(done)} of {size(total)}")
 
         yield report

@@ -75,9 +75,9 @@ def _take_text(stage: Stage, limit: int) -> dict[str, Any]:
     for corpus in (stage.corpus, stage.again):
         _demo_crash.clear(corpus)
     text = _demo_text.write_text(stage.text, limit)
-    print(f"  {text.files:,} files, {_output.size(text.text_bytes)} of {', '.join(_demo_text.ENDS)} from")
-    for root in text.roots:
-        print(f"    {root}")
+    print(f"  {_output.size(text.text_bytes)} of {', '.join(_demo_text.ENDS)}:")
+    for root, files in text.files.items():
+        print(f"    {files:,} files of {root}")
     print(f"  written as JSON lines to {text.path}, {_output.size(text.stored_bytes)}")
     return {"files": text.files, "text_bytes": text.text_bytes, "stored_bytes": text.stored_bytes}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import tokenriver
-from tokenriver.commands import _options, _output
+from tokenriver.commands import _environment, _options, _output
 
 AgainstInputs = Annotated[
     bool, typer.Option("--against-inputs", help="Decode every document and compare it with its source.")
@@ -29,7 +29,13 @@ def run(
 
     Example:  tokenriver verify corpus --against-inputs
     """
-    findings = tokenriver.verify(path, against_inputs=against_inputs, inputs_root=inputs_root)
+    with _output.progress(f"verifying {path}"):
+        findings = tokenriver.verify(
+            path,
+            against_inputs=against_inputs,
+            inputs_root=inputs_root,
+            tokenizer_search=_environment.tokenizer_folders(),
+        )
     if json:
         rows = [{"path": f.path, "what": f.what, "got": f.got, "expected": f.expected} for f in findings]
         _output.emit_json({"path": str(path), "findings": rows})
