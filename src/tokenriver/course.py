@@ -78,7 +78,8 @@ class Course:
         rows, epochs = self.sampler.locate(grid.ravel())
         starts = self.packing.starts(rows, epochs).reshape(grid.shape)
         rows = rows.reshape(grid.shape)
-        rows[np.arange(self.micro_batch) >= filled[:, None]] = -1
+        if filled.min() < self.micro_batch:
+            rows[np.arange(self.micro_batch) >= filled[:, None]] = -1
         return Stretch(self, first, stride, numbers, filled.tolist(), rows, starts)
 
     def ahead(self, stride: int) -> int:

@@ -142,7 +142,7 @@ class Loader:
             state = self.state_dict()
             self._stand(state["row"], state["step"], again=True)
         turn = self._turn = object()
-        batches = self.strided(0, 1)
+        batches = self._serve(self._next, 1)
         with closing(run_ahead(batches, self._prefetch) if self._prefetch else batches) as source:
             for batch in source:
                 if self._turn is not turn:
@@ -151,12 +151,16 @@ class Loader:
                 yield batch
         self._ended = True
 
-    def strided(self, first: int, stride: int) -> Generator[Batch, None, None]:
-        """Every stride-th micro-batch from the first-th after where the loader stands to the end of the run; the
-        loader does not move. This is how the workers of one rank divide its batches."""
+    def strided(self, first: int, stride: int) -> Iterator[Batch]:
+        """Every stride-th micro-batch, beginning with the first-th, from the state (the start of the unfinished step)
+        to the end of the run; the loader does not move. So the workers of one rank divide its batches."""
+        micros = self._course.micros
+        return self._serve(self._next // micros * micros + first, stride)
+
+    def _serve(self, first: int, stride: int) -> Generator[Batch, None, None]:
         course = self._course
         ring = Ring((course.micro_batch, course.packing.seq_len + 1), 2 * (self._prefetch + 3))
-        return serve(course, self._next + first, stride, self._stop, ring)
+        return serve(course, first, stride, self._stop, ring)
 
     def batch(self, step: int, micro: int = 0) -> Batch:
         """Micro-batch `micro` of any step, at once, in fresh buffers; the loader does not move."""

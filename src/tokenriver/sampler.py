@@ -49,8 +49,7 @@ def permute(places: Int64, size: int, keys: UInt64) -> Int64:
         return sorted_order(size, keys)[places]
     points = places.astype(np.uint64)
     for start in range(0, len(points), CHUNK):
-        part = points[start : start + CHUNK]
-        part[:] = _walk(part, size, keys)
+        _walk(points[start : start + CHUNK], size, keys)
     return points.view(np.int64)
 
 
@@ -62,33 +61,33 @@ def sorted_order(size: int, keys: UInt64) -> Int64:
     return np.argsort(points, kind="stable").astype(np.int64, copy=False)
 
 
-def _walk(points: UInt64, size: int, keys: UInt64) -> UInt64:
-    """Feistel on the a * b points; those that land past `size` (fewer than a of them all) go round again."""
-    result = _feistel(points, size, keys)
-    outside = np.flatnonzero(result >= np.uint64(size))
-    while len(outside):
-        result[outside] = _feistel(result[outside], size, keys)
-        outside = outside[result[outside] >= np.uint64(size)]
-    return result
+def _walk(points: UInt64, size: int, keys: UInt64) -> None:
+    """Feistel on the a * b points, in place; those that land past `size` (of all, fewer than a) go round again."""
+    _feistel(points, size, keys)
+    while points.max(initial=0) >= size:
+        outside = np.flatnonzero(points >= np.uint64(size))
+        again = points[outside]
+        _feistel(again, size, keys)
+        points[outside] = again
 
 
-def _feistel(points: UInt64, size: int, keys: UInt64) -> UInt64:
-    a = isqrt(size - 1) + 1
-    b = -(-size // a)
-    wide = size >= WIDE_FROM
-    left, right = np.divmod(points, np.uint64(b))
+def _feistel(points: UInt64, size: int, keys: UInt64) -> None:
+    rows = isqrt(size - 1) + 1
+    columns = -(-size // rows)
+    a, b, wide = np.uint64(rows), np.uint64(columns), size >= WIDE_FROM
+    left = points // b
+    right = points - left * b
     hashed, scratch = np.empty_like(left), np.empty_like(left)
     for number, key in enumerate(keys):
-        side, other, radix = (right, left, np.uint64(b)) if number & 1 else (left, right, np.uint64(a))
+        side, other, radix = (right, left, b) if number & 1 else (left, right, a)
         _mix(other, key, scratch, hashed)
         _scale(hashed, radix, scratch, wide)
         side += hashed
         # side mod radix: below radix the difference wraps round to a huge number, and the minimum keeps side
         np.subtract(side, radix, out=scratch)
         np.minimum(side, scratch, out=side)
-    left *= np.uint64(b)
-    left += right
-    return left
+    np.multiply(left, b, out=points)
+    points += right
 
 
 def _mix(points: UInt64, key: np.uint64, scratch: UInt64, out: UInt64) -> None:
@@ -169,14 +168,18 @@ class Sampler:
 
     def locate(self, numbers: Int64) -> tuple[Int64, Int64]:
         """(rows, epochs) of row numbers of one or a few epochs, each (k,) int64."""
-        epochs, places = np.divmod(numbers, self.num_rows)
-        turn = ORDERS[self.order]
-        rows = places
+        size, turn = self.num_rows, ORDERS[self.order]
+        rows, epochs = np.empty_like(numbers), np.empty_like(numbers)
+        if not len(numbers):
+            return rows, epochs
+        first, last = int(numbers.min()) // size, int(numbers.max()) // size
+        if first == last:
+            epochs.fill(first)
+            return turn(self, numbers - first * size, first), epochs
+        np.floor_divide(numbers, size, out=epochs)
         for epoch in np.unique(epochs).tolist():
             here = epochs == epoch
-            if here.all():
-                return turn(self, places, epoch), epochs
-            rows[here] = turn(self, places[here], epoch)
+            rows[here] = turn(self, numbers[here] - epoch * size, epoch)
         return rows, epochs
 
     def _shuffled(self, places: Int64, epoch: int) -> Int64:
