@@ -163,6 +163,10 @@ def _source_options(text_field: str, separator: str | None) -> SourceOptions:
 def _check_request(request: _Request) -> None:
     if request.workers is not None and request.workers < 1:
         raise InputError(f"workers: got {request.workers}, expected at least 1")
+    if request.limits.on_bad not in ("skip", "fail"):
+        raise InputError(f"on_bad: got {request.limits.on_bad!r}, expected skip or fail")
+    if not 0.0 <= request.limits.ratio <= 1.0:
+        raise InputError(f"max_bad: got {request.limits.ratio}, expected 0 to 1, a share of the rows")
     if request.name.encoder not in ("fast", "reference"):
         raise InputError(f"encoder: got {request.name.encoder!r}, expected fast or reference")
     if request.append and (request.options.val_tokens or request.options.max_tokens):
@@ -181,7 +185,7 @@ def _build(request: _Request) -> BuildReport:
         before = _committed(request.out)
         if before is not None:
             buildfolder.clean_finished(request.out, before)
-            if plan.digest in before.options["plans"]:
+            if plan.digest in buildplan.plans_of(before):
                 return _report(request, before, crew.tokenizer)
             _refuse_or_append(request, before, plan)
         make_folder(request.out / BUILD_FOLDER)
@@ -244,8 +248,11 @@ def _seen(request: _Request, feeder: Feeder, files: list[InputFile]) -> Callable
     """What happens when a unit is done: progress, and an end to the build at the first bad row if that was asked."""
     total = sum(file.size for file in files)
 
+    # with max_tokens a unit may lie beyond what is wanted: then the end of the build decides
+    at_once = request.limits.on_bad == "fail" and request.options.max_tokens is None
+
     def seen(receipt: Receipt) -> None:
-        if receipt.bad and request.limits.on_bad == "fail":
+        if receipt.bad and at_once:
             piece, _, offset, reason = receipt.bad[0]
             name = files[receipt.pieces[piece].source].path
             raise InputError(f"{name}: byte {offset}: bad row: {reason} (on_bad is fail); mend it or use on_bad skip")

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from tokenriver.buildplan import BAD_ROWS_NAME, BuildPlan
+from tokenriver.buildplan import BAD_ROWS_NAME, BuildPlan, plans_of
 from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.files import (
     hold_lock,
@@ -87,19 +87,25 @@ def _is_finished(path: Path, before: Manifest) -> bool:
         return True
     found = _read_plan(path)
     found.pop("base", None)
-    return BuildPlan(found).digest in before.options["plans"]
+    return BuildPlan(found).digest in plans_of(before)
 
 
 def _read_plan(path: Path) -> dict[str, Any]:
+    plan = _read_json(path)
+    if not isinstance(plan, dict) or set(plan) != {"options", "tokenizer", "inputs", "base"}:
+        raise FormatError(f"{path}: got no plan of a build, expected one; remove {path.parent} to begin anew")
+    return plan
+
+
+def _read_json(path: Path) -> object:
+    """What a file of ours holds; None if it is damaged."""
     with naming(path, "read"):
         data = path.read_bytes()
     try:
-        plan: dict[str, Any] = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise FormatError(
-            f"{path}: got no JSON, expected the plan of a build; remove {path.parent} to begin anew"
-        ) from error
-    return plan
+        found: object = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return found
 
 
 def _refuse_strangers(out: Path, name: str) -> None:
@@ -116,7 +122,8 @@ def _refuse_strangers(out: Path, name: str) -> None:
 def _failed(folder: Path) -> set[str]:
     """Inputs that could not be read last time: they may have been replaced."""
     path = folder / FAILED_NAME
-    return set(orjson.loads(path.read_bytes())) if path.exists() else set()
+    found = _read_json(path) if path.exists() else None
+    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
 def _compare(out: Path, old: Mapping[str, Any], new: Mapping[str, Any], may_differ: set[str]) -> None:

@@ -13,16 +13,16 @@ from typing import Any
 import orjson
 
 from tokenriver.errors import InputError, LimitError
-from tokenriver.files import (
-    free_bytes,
-)
+from tokenriver.files import free_bytes, list_folder
 from tokenriver.inputs import InputFile
-from tokenriver.manifest import Manifest
+from tokenriver.manifest import BUILD_FOLDER, Manifest
 from tokenriver.types import SourceOptions, Tokenizer
 from tokenriver.units import UNIT_BYTES, Lot, file_edges
 
 BAD_ROWS_NAME = "bad_rows.jsonl"
 SHARD_TOKENS = 10**8
+MAX_SHARD_TOKENS = 2 * 10**9
+"""llm.c counts a shard's ids in 32 bits; the rest is room for the last document."""
 FRAMINGS = ("eos-after", "eos-before", "bos-eos", "none")
 PRESETS: dict[str, dict[str, Any]] = {"llmc": {"framing": "eos-before", "format": "llmc"}}
 MIN_BYTES_PER_TOKEN = 8
@@ -72,6 +72,8 @@ def check_options(options: BuildOptions) -> None:
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InputError(f"{name}: got {number}, expected at least 1")
+    if options.shard_tokens > MAX_SHARD_TOKENS:
+        raise InputError(f"shard_tokens: got {options.shard_tokens}, expected at most {MAX_SHARD_TOKENS}")
     if options.unit_bytes < 1024:
         raise InputError(f"unit_bytes: got {options.unit_bytes}, expected at least 1024")
     if not 0.0 <= options.val_fraction < 1.0:
@@ -160,6 +162,12 @@ def make_plan(files: list[InputFile], options: dict[str, Any], tokenizer: Tokeni
     return BuildPlan({"options": options, "tokenizer": tokenizer.fingerprint, "inputs": inputs})
 
 
+def plans_of(manifest: Manifest) -> list[str]:
+    """Digests of the plans that a corpus was built by, one a build; a corpus of other making has none."""
+    plans = manifest.options.get("plans")
+    return [plan for plan in plans if isinstance(plan, str)] if isinstance(plans, list) else []
+
+
 def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
     """How these options differ from those of a committed corpus, in words; what only counts from the start of a
     corpus (val_tokens, max_tokens) is no difference."""
@@ -173,12 +181,15 @@ def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
 
 
 def check_space(out: Path, files: list[InputFile], dtype: str) -> int:
-    """An estimate, on the low side, of the bytes a build needs (parts and shards); LimitError if they are not free."""
+    """An estimate, on the low side, of the bytes a build needs (parts and shards); LimitError if they are not free,
+    what an earlier run has written counted in."""
     text = sum(f.size * (3 if f.compression else 1) for f in files)
     needed = 2 * (text // MIN_BYTES_PER_TOKEN) * (2 if dtype == "uint16" else 4)
     free = free_bytes(out)
-    if needed > free:
+    parts = out / BUILD_FOLDER
+    have = sum((parts / name).stat().st_size for name in list_folder(parts)) if parts.is_dir() else 0
+    if needed > free + have:
         raise LimitError(
-            f"{out}: free space: got {free} bytes, expected at least {needed}; free some or choose another disk"
+            f"{out}: free space: got {free} bytes, expected at least {needed - have}; free some or choose another disk"
         )
     return needed

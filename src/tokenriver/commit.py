@@ -12,7 +12,7 @@ import orjson
 
 from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
 from tokenriver.buildfolder import forget_units
-from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan
+from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, plans_of
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.files import AtomicFile, naming, write_atomic
@@ -26,7 +26,7 @@ from tokenriver.units import join_digests
 MODEL_VOCAB_MULTIPLE = 128
 """Models pad their vocabulary to this for speed: 50,257 becomes 50,304."""
 MANY_BAD = 10
-SKIPPED = ("blank", "empty")
+SKIPPED = ("blank", "empty", "no-ids")
 """Notes of rows that gave no document and are no fault."""
 
 
@@ -188,7 +188,7 @@ def _manifest(ending: Ending, feeder: Feeder, tokenizer: Tokenizer, plan: Plan, 
         sources = (*before.sources, *sources)
         order = {split: i for i, split in enumerate(("train", "val"))}
         shards = sorted((*before.shards, *shards), key=lambda shard: (order[shard.split], shard.file))
-        plans = [*before.options["plans"], *plans]
+        plans = [*plans_of(before), *plans]
     options = before.options if before is not None else ending.options.as_dict(dtype)
     vocabulary = tokenizer.vocab_size
     padded = -(-vocabulary // MODEL_VOCAB_MULTIPLE) * MODEL_VOCAB_MULTIPLE

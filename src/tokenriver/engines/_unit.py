@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver import registry
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, LimitError
 from tokenriver.files import AtomicFile
 from tokenriver.parts import Documents, PieceReceipt, Receipt, part_path, write_documents, write_receipt
 from tokenriver.streams import read_blocks
@@ -26,6 +26,7 @@ HOLD_OUT_SALT = b"tokenriver val 1"
 SAMPLE_TEXT_BYTES = 256 << 10
 SAMPLE_RUN_BYTES = 8 << 10
 """A longer text with a long run without spaces is no sample: reference encoders are quadratic on those."""
+NO_IDS = "no-ids"
 LONG_RUN = re.compile(rb"\S{1024}")
 
 
@@ -129,7 +130,10 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadabl
         for texts, records, pieces in _regroup(_batches(job, work, progress), progress):
             ids, lengths = tokenizer.encode_framed(texts, work.before, work.after)
             _take_sample(progress, texts, (ids, lengths), (job.sample_bytes, work))
-            file.write(ids.astype(work.dtype, copy=False).data)
+            file.write(_narrow(ids, work, tokenizer).data)
+            if not lengths.all():
+                texts, records, pieces = _drop_without_ids(progress, texts, lengths, (records, pieces))
+                lengths = lengths[lengths > 0]
             _add_documents(progress, texts, lengths, work)
             progress.records.append(records)
             progress.pieces.append(pieces)
@@ -194,6 +198,26 @@ def _regroup(
         yield texts, np.concatenate(records), np.concatenate(pieces)
 
 
+def _narrow(ids: Ids, work: Work, tokenizer: Tokenizer) -> Ids:
+    """The ids as they are stored; LimitError for one outside the vocabulary, which the width may not hold."""
+    largest = int(ids.max()) if len(ids) else 0
+    if largest >= tokenizer.vocab_size:
+        raise LimitError(
+            f"tokenizer {tokenizer.name!r}: got id {largest}, expected at most {tokenizer.vocab_size - 1}; its "
+            f"vocab_size is wrong"
+        )
+    return ids.astype(work.dtype, copy=False)
+
+
+def _drop_without_ids(
+    progress: _Progress, texts: list[bytes], lengths: Int64, places: tuple[Int64, Int64]
+) -> tuple[list[bytes], Int64, Int64]:
+    """Without framing a text may have no ids at all (a tokenizer that strips spaces): it is noted, and no document."""
+    kept = lengths > 0
+    progress.notes[NO_IDS] = progress.notes.get(NO_IDS, 0) + int(np.count_nonzero(~kept))
+    return [text for text, keep in zip(texts, kept.tolist(), strict=True) if keep], places[0][kept], places[1][kept]
+
+
 def held_out(texts: list[bytes], fraction: float) -> Bools:
     """Which documents belong to the validation split: a salted hash of the text alone decides, so duplicates stay on
     one side and more inputs change nothing for the documents that were there."""
@@ -205,7 +229,7 @@ def held_out(texts: list[bytes], fraction: float) -> Bools:
 def _add_documents(progress: _Progress, texts: list[bytes], lengths: Int64, work: Work) -> None:
     ends = progress.num_ids + np.cumsum(lengths)
     progress.ends.append(ends)
-    progress.num_ids = int(ends[-1])
+    progress.num_ids += int(lengths.sum())
     if work.val_fraction:
         progress.held_out.append(held_out(texts, work.val_fraction))
     else:
