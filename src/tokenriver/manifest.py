@@ -269,6 +269,8 @@ def _check_together(path: Path, manifest: Manifest) -> None:
 
 
 def _check_native(path: Path, dtype: str, shard: ShardInfo) -> None:
+    if shard.num_tokens > 2**31 - 1:
+        raise FormatError(f"{path}: shards: {shard.file}: num_tokens: got {shard.num_tokens}, expected below 2^31")
     sizes = (
         ("num_bytes", shard.num_bytes, 1024 + shard.num_tokens * (2 if dtype == "uint16" else 4)),
         ("index_bytes", shard.index_bytes, 16 + 20 * shard.num_documents),

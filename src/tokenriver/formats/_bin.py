@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
@@ -185,7 +186,7 @@ class BinWriter:
             self._file.discard()
             raise
 
-    def write(self, ids: Ids, doc_ends: Int64 | None = None) -> None:
+    def write(self, ids: NDArray[np.integer[Any]], doc_ends: Int64 | None = None) -> None:
         """Append ids of any integer dtype; LimitError for one that the file's dtype cannot hold."""
         limit = int(np.iinfo(self._dtype).max)
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) <= limit:

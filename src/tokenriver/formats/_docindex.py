@@ -80,9 +80,10 @@ def _check_ends(path: Path, ends: Int64, num_tokens: int) -> None:
     before = 0
     for at in range(0, len(ends), _CHECK):
         block = ends[at : at + _CHECK]
-        lengths = np.diff(block, prepend=before)
-        if not (lengths > 0).all():
-            bad = at + int(np.argmax(lengths <= 0))
+        # compared, not subtracted: a difference of hostile ends can wrap round to a good one
+        rising = np.concatenate([[block[0] > before], block[1:] > block[:-1]])
+        if not rising.all():
+            bad = at + int(np.argmin(rising))
             got, least = int(ends[bad]), int(ends[bad - 1]) + 1 if bad else 1
             raise FormatError(f"{path}: end of document {bad}: got {got}, expected at least {least}")
         before = int(block[-1])
