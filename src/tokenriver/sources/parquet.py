@@ -31,10 +31,10 @@ def fields(path: Path, head: bytes) -> list[str]:
 
 
 def plan(path: Path, size: int, options: SourceOptions, unit_bytes: int) -> list[tuple[int, int]] | None:
-    """Runs of row groups with about unit_bytes of text, uncompressed."""
+    """Runs of row groups with about unit_bytes, uncompressed."""
     with arrow_errors(path), _open(path) as file:
         text_column(path, file.schema_arrow, options.text_field)
-        sizes = [_text_bytes(file.metadata.row_group(i), options.text_field) for i in range(file.num_row_groups)]
+        sizes = [_row_group_bytes(file, i) for i in range(file.num_row_groups)]
     ranges, start, total = [], 0, 0
     for i, group in enumerate(sizes):
         total += group
@@ -55,24 +55,24 @@ def _open(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, buffer_size=_BATCH_BYTES, pre_buffer=False, page_checksum_verification=True)
 
 
-def _text_bytes(group: pq.RowGroupMetaData, field: str) -> int:
-    """Uncompressed bytes of the column of texts in a row group."""
-    columns = (group.column(i) for i in range(group.num_columns))
-    return sum(column.total_uncompressed_size for column in columns if column.path_in_schema == field)
+def _row_group_bytes(file: pq.ParquetFile, number: int) -> int:
+    """Uncompressed bytes of a row group, all columns. The column's own size would be closer, but to ask for it
+    (`RowGroupMetaData.column`) ends the process on some damaged files, where reading raises."""
+    return max(0, int(file.metadata.row_group(number).total_byte_size))
 
 
 def _columns(file: pq.ParquetFile, piece: Piece, field: str) -> Iterator[pa.Array]:
     as_dictionary = pa.types.is_dictionary(file.schema_arrow.field(field).type)
     for number in range(piece.start, piece.stop):
-        group = file.metadata.row_group(number)
-        mean = max(1, _text_bytes(group, field) // max(1, group.num_rows))
+        expected = file.metadata.row_group(number).num_rows
+        mean = max(1, _row_group_bytes(file, number) // max(1, expected))
         count = _DICTIONARY_ROWS if as_dictionary else min(_BATCH_ROWS, max(1, _BATCH_BYTES // mean))
         rows = 0
         for batch in file.iter_batches(count, row_groups=[number], columns=[field], use_threads=False):
             rows += batch.num_rows
             column = batch.column(batch.schema.get_field_index(field))
             yield from column.chunks if isinstance(column, pa.ChunkedArray) else (column,)
-        if rows != group.num_rows:
+        if rows != expected:
             raise InputError(
-                f"{piece.path}: row group {number}: got {rows} rows, expected {group.num_rows}; replace the file"
+                f"{piece.path}: row group {number}: got {rows} rows, expected {expected}; replace the file"
             )
