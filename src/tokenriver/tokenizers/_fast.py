@@ -33,13 +33,16 @@ def from_ranks(ranks: bytes, pattern: str, vocab_size: int) -> BPETokenizer:
         return BPETokenizer.from_tiktoken(path, pattern, {MARKER: vocab_size})
 
 
-def from_json(config: Mapping[str, Any], vocab_size: int) -> BPETokenizer:
-    """The native tokenizer of a tokenizer.json; its id `vocab_size` is the marker, added to the tokens of the file."""
+def from_json(config: Mapping[str, Any], vocab_size: int) -> BPETokenizer | None:
+    """The native tokenizer of a tokenizer.json; its id `vocab_size` is the marker, added to the tokens of the file.
+    None for a file that this version of gigatoken does not know."""
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     marker = {"id": vocab_size, "content": MARKER, "special": True} | flags
-    native = load_hf_json(json.dumps(dict(config) | {"added_tokens": [*config["added_tokens"], marker]}))
-    assert isinstance(native, BPETokenizer), "only models without byte fallback come here"
-    return native
+    try:
+        native = load_hf_json(json.dumps(dict(config) | {"added_tokens": [*config["added_tokens"], marker]}))
+    except (RuntimeError, ValueError):
+        return None
+    return native if isinstance(native, BPETokenizer) else None
 
 
 @contextmanager

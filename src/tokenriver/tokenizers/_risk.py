@@ -53,7 +53,7 @@ def tables() -> Tables:
     pairs[(0xC0 | short >> 6) << 8 | 0x80 | short & 0x3F] = True
     pairs[(0xE0 | three >> 6) << 8 | 0x80 | three & 0x3F] = True
     pairs[(0xF0 | four >> 6) << 8 | 0x80 | four & 0x3F] = True
-    return Tables(_runs(np.unique(np.flatnonzero(pairs) >> 8)), pairs, points)
+    return Tables(_runs(np.flatnonzero(pairs.reshape(256, 256).any(axis=1))), pairs, points)
 
 
 def _runs(leads: Int64) -> tuple[tuple[int, int], ...]:

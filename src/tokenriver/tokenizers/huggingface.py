@@ -29,12 +29,11 @@ _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 SPLITS = frozenset(
     {
-        r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
         rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}{{1,3}}|{_REST}",
         rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}|{_REST}",
     }
 )
-"""Split patterns of GPT-2, of Llama 3 (as of cl100k), and of Qwen 2: `_risk` may cut texts split by one of them."""
+"""Split patterns of Llama 3 (cl100k's too) and of Qwen 2: like GPT-2's own, `_risk` may cut texts split by one."""
 
 # a file without a config beside it: the first of these special tokens that it has
 _ROLES = {
@@ -63,7 +62,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         fingerprint=_fingerprint(data, special),
         reference=reference,
         to_bytes=_decoder(config, library, names),
-        fast=_fast(config, size, reference) if known_encoder(encoder) == "fast" else None,
+        fast=_fast(config, library, size, reference) if known_encoder(encoder) == "fast" else None,
     )
 
 
@@ -158,7 +157,7 @@ def _byte_letters() -> dict[str, int]:
 # ------------------------------------------------------------------------------------------ the fast encoder
 
 
-def _fast(config: Mapping[str, Any], size: int, reference: Reference) -> Fast | None:
+def _fast(config: Mapping[str, Any], library: Library, size: int, reference: Reference) -> Fast | None:
     """The fast encoder where it surely gives the reference's ids, else None."""
     kept = [token for token in config.get("added_tokens") or [] if not token["special"]]
     if not (_plain_model(config) and _known_split(config) and _plain_tokens(config, kept)):
@@ -168,9 +167,10 @@ def _fast(config: Mapping[str, Any], size: int, reference: Reference) -> Fast | 
     except ImportError as error:
         warnings.warn(f"gigatoken is not usable here ({error}); encoding with tokenizers, much slower", stacklevel=2)
         return None
-    native = helper.from_json(dict(config) | {"added_tokens": kept}, size)
-    encoder: Fast = helper.FastEncoder(native, size, reference, whole=bool(kept))
-    return encoder
+    # the reference numbers added tokens itself where the file's numbers have gaps
+    numbered = [{**token, "id": library.token_to_id(token["content"])} for token in kept]
+    native = helper.from_json({**config, "added_tokens": numbered}, size)
+    return None if native is None else helper.FastEncoder(native, size, reference, whole=bool(kept))
 
 
 def _plain_model(config: Mapping[str, Any]) -> bool:

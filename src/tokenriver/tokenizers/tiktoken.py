@@ -26,7 +26,7 @@ from tokenriver.types import Ids
 
 SUFFIXES = (".tiktoken",)
 SHIPPED = Path(__file__).with_name("data") / "r50k_base.tiktoken.zst"
-_LINES = re.compile(rb"(?:[A-Za-z0-9+/]+={0,2} [0-9]{1,9}\n)+")
+_LINES = re.compile(rb"(?:[A-Za-z0-9+/]+={0,2} [0-9]{1,9}(?:\n|\Z))+")
 
 
 class Ranks:

@@ -1,0 +1,94 @@
+"""What every tokenizer of the registry must do; a new one needs a line in GIVEN only if it reads a file."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hostile_texts import SPELLED
+from tokenriver import registry
+from tokenriver.errors import LimitError
+from tokenriver.tokenizer import load_tokenizer
+from tokenriver.tokenizers import _gate
+from tokenriver.types import Tokenizer
+from toy_tokenizers import added, byte_level, few_ranks, rank_file, write
+
+
+def _table(folder: Path) -> Path:
+    path = folder / "cl100k_base.tiktoken"
+    path.write_bytes(rank_file(few_ranks()))
+    return path
+
+
+def _json(folder: Path) -> Path:
+    return write(folder, byte_level(added_tokens=[added(267, "<|endoftext|>", special=True)]))
+
+
+GIVEN: dict[str, Callable[[Path], Path]] = {"tiktoken": _table, "huggingface": _json}
+TEXTS = [text for text in _gate.hostile_texts() if text]
+
+
+@pytest.fixture(params=registry.names("tokenizers"))
+def tokenizer(request: pytest.FixtureRequest, tmp_path: Path) -> Tokenizer:
+    make = GIVEN.get(request.param)
+    return load_tokenizer(request.param if make is None else make(tmp_path))
+
+
+def test_round_trip_and_range(tokenizer: Tokenizer) -> None:
+    ids, lengths = tokenizer.encode_batch(TEXTS)
+    assert ids.dtype == np.uint32
+    assert lengths.dtype == np.int64
+    assert lengths.shape == (len(TEXTS),)
+    assert int(lengths.sum()) == len(ids)
+    assert int(ids.max()) < tokenizer.vocab_size
+    assert tokenizer.decode_bytes(ids) == b"".join(TEXTS)
+    tokenizer.check(TEXTS, ids, lengths)
+
+
+def test_a_batch_is_its_texts_one_by_one(tokenizer: Tokenizer) -> None:
+    texts = [text.decode() for text in TEXTS[:200]]
+    ids, lengths = tokenizer.encode_batch(texts)
+    alone = [tokenizer.encode(text) for text in texts]
+    assert ids.tolist() == np.concatenate(alone).tolist()
+    assert lengths.tolist() == [len(row) for row in alone]
+
+
+def test_framing(tokenizer: Tokenizer) -> None:
+    eos = tokenizer.eos_id
+    assert eos is not None
+    texts = [b"a", b"", b"the end", "\u0cdc's".encode()]
+    for before, after in ((None, eos), (eos, None), (eos, eos), (None, None)):
+        ids, lengths = tokenizer.encode_framed(texts, before, after)
+        rows = np.split(ids, np.cumsum(lengths)[:-1])
+        front, back = [before] * (before is not None), [after] * (after is not None)
+        for text, row in zip(texts, rows, strict=True):
+            assert row.tolist() == front + tokenizer.encode(text.decode()).tolist() + back
+
+
+def test_special_looking_text_is_text(tokenizer: Tokenizer) -> None:
+    special = {tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id} - {None}
+    for text in SPELLED:
+        assert not special & set(tokenizer.encode(f"{text} x{text}").tolist())
+
+
+def test_lone_surrogates_become_the_replacement_character(tokenizer: Tokenizer) -> None:
+    assert tokenizer.decode(tokenizer.encode("a\ud83db")) == "a\ufffdb"
+    assert tokenizer.decode(tokenizer.encode("\ud83d\udc4d")) == "\U0001f44d"
+
+
+def test_the_fingerprint_is_a_digest_and_stays(tokenizer: Tokenizer) -> None:
+    assert re.fullmatch(r"[0-9a-f]{64}", tokenizer.fingerprint)
+    assert not tokenizer.name.startswith("/")
+    assert tokenizer.encoder in ("fast", "reference")
+
+
+def test_ids_outside_are_refused(tokenizer: Tokenizer) -> None:
+    for wrong in (tokenizer.vocab_size, -1):
+        with pytest.raises(LimitError, match=f"got {wrong} at position 0"):
+            tokenizer.decode_bytes([wrong])
+
+
+def test_self_check_passes(tokenizer: Tokenizer) -> None:
+    assert (tokenizer.self_check() > 0) == (tokenizer.encoder == "fast")
