@@ -7,14 +7,21 @@ cell shows and where it starts in the river. Cells that no row fills (uneven ran
 always the last cells of a micro-batch.
 """
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tokenriver.errors import InputError, MismatchError
 from tokenriver.sampler import Sampler, share
 from tokenriver.types import Int64, Packing, River
 
+STATE_VERSION = 1
+PARTS = ("corpus", "order", "packing", "mixture", "seed")
+"""What a state names, in the order of Course.plan."""
+LARGEST = 1 << 62
 STRETCH_ROWS = 1 << 12
 """Rows whose places are computed in one go."""
 
@@ -56,7 +63,13 @@ class Course:
     def state(self, done: int) -> dict[str, Any]:
         """The state when `done` micro-batches are behind: the start of the step that is not finished."""
         step = self.step + done // self.micros
-        return {"v": 1, "row": self.step_row(step), "step": step, "corpus": self.plan[0], "plan": list(self.plan[1:])}
+        return {
+            "v": STATE_VERSION,
+            "row": self.step_row(step),
+            "step": step,
+            "corpus": self.plan[0],
+            "plan": list(self.plan[1:]),
+        }
 
     def cells(self, micros: Int64) -> tuple[Int64, Int64]:
         """(first row number, rows) of micro-batches, each (k,) int64; the other cells are filler."""
@@ -109,3 +122,27 @@ class Stretch:
         here = slice(index, index + 1)
         first = self.first + index * self.stride
         return Stretch(self.course, first, 1, self.numbers[here], self.filled[here], self.rows[here], self.starts[here])
+
+
+def tag(name: str, size: int) -> int:
+    """A whole number of `size` bytes for a name; 0 for none."""
+    return (
+        int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:size], "little") if name else 0
+    )
+
+
+def read_state(state: Mapping[str, Any]) -> tuple[int, int, tuple[int, ...]]:
+    """(row, step, plan) of a state that may come from any file."""
+    try:
+        version, row, step, corpus, plan = (state[key] for key in ("v", "row", "step", "corpus", "plan"))
+        numbers = (version, row, step, corpus, *plan)
+    except (KeyError, TypeError, IndexError) as error:
+        raise InputError(f"state: got {state!r}, expected what Batch.state gave; restore it as it was saved") from error
+    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+    if not whole or len(plan) != len(PARTS) - 1 or not (0 <= row <= LARGEST and 0 <= step <= LARGEST):
+        raise InputError(
+            f"state: got {state!r}, expected whole numbers as Batch.state gave; restore it as it was saved"
+        )
+    if version != STATE_VERSION:
+        raise MismatchError(f"state: v: got {version}, expected {STATE_VERSION}; use the tokenriver that saved it")
+    return row, step, (corpus, *plan)

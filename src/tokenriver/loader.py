@@ -10,12 +10,11 @@ serves the run's length once more, with the epochs that follow: in file order th
 loader does for every validation pass.
 """
 
-import hashlib
 import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
@@ -23,15 +22,10 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.batch import Batch, Ring, serve, single
-from tokenriver.course import Course
+from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.sampler import Sampler, check_rank
 from tokenriver.types import Packing, River
-
-STATE_VERSION = 1
-LARGEST = 1 << 62
-PARTS = ("corpus", "order", "packing", "mixture", "seed")
-"""What a state names, in the order of Course.plan; `allow` of load_state_dict takes these words."""
 
 
 class Loader:
@@ -95,7 +89,7 @@ class Loader:
             world_size,
             -(-sampler.global_batch // world_size) if micro_batch is None else int(micro_batch),
             repeat=None if repeat_batch is None else int(repeat_batch) * sampler.global_batch,
-            plan=(_tag(corpus.fingerprint, 8), *(_tag(name, 4) for name in self._names[1:])),
+            plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
         )
         self._stand(0, 0)
 
@@ -192,7 +186,7 @@ class Loader:
         """Stand where the state was taken. MismatchError names what differs of corpus, order, packing, mixture and
         seed; those in `allow` may, with a warning. World size, micro batch, batch size, prefetch and run length are
         free."""
-        row, step, plan = _read(state)
+        row, step, plan = read_state(state)
         for place, (part, got, expected) in enumerate(zip(PARTS, plan, self._course.plan, strict=True)):
             if got == expected:
                 continue
@@ -237,7 +231,7 @@ def run_ahead(batches: Generator[Batch, None, None], depth: int) -> Generator[Ba
     thread = Thread(target=_produce, args=(batches, wanted, ready), name="tokenriver-prefetch", daemon=True)
     thread.start()
     try:
-        while (item := ready.get()) is not None:
+        while (item := _next_of(ready, thread)) is not None:
             if isinstance(item, BaseException):
                 raise item
             wanted.put(True)
@@ -248,6 +242,18 @@ def run_ahead(batches: Generator[Batch, None, None], depth: int) -> Generator[Ba
         # what is asked for already is made, at most `depth` batches, and thrown away
         wanted.put(False)
         thread.join()
+
+
+def _next_of(ready: "SimpleQueue[Batch | BaseException | None]", thread: Thread) -> Batch | BaseException | None:
+    while True:
+        try:
+            return ready.get(timeout=1.0)
+        except Empty:
+            # a thread does not follow its process into a fork; waiting for it would never end
+            if not thread.is_alive():
+                raise InputError(
+                    "loader: its prefetch thread is gone, as after a fork; make a new iterator in this process"
+                ) from None
 
 
 def _produce(
@@ -262,30 +268,6 @@ def _produce(
         ready.put(error)
 
 
-def _tag(name: str, size: int) -> int:
-    """A whole number of `size` bytes for a name; 0 for none."""
-    return (
-        int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:size], "little") if name else 0
-    )
-
-
 def _whole(name: str, value: object, least: int) -> None:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= LARGEST:
         raise InputError(f"{name}: got {value!r}, expected an integer from {least}; give one")
-
-
-def _read(state: Mapping[str, Any]) -> tuple[int, int, tuple[int, ...]]:
-    """(row, step, plan) of a state that may come from any file."""
-    try:
-        version, row, step, corpus, plan = (state[key] for key in ("v", "row", "step", "corpus", "plan"))
-        numbers = (version, row, step, corpus, *plan)
-    except (KeyError, TypeError, IndexError) as error:
-        raise InputError(f"state: got {state!r}, expected what Batch.state gave; restore it as it was saved") from error
-    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
-    if not whole or len(plan) != len(PARTS) - 1 or not (0 <= row <= LARGEST and 0 <= step <= LARGEST):
-        raise InputError(
-            f"state: got {state!r}, expected whole numbers as Batch.state gave; restore it as it was saved"
-        )
-    if version != STATE_VERSION:
-        raise MismatchError(f"state: v: got {version}, expected {STATE_VERSION}; use the tokenriver that saved it")
-    return row, step, (corpus, *plan)

@@ -27,7 +27,6 @@ WIDE_FROM = 1 << 48
 """From this many rows on, 32 bits of a hash are too coarse to choose a digit: 64 are used."""
 CHUNK = 1 << 13
 """Places permuted at once: the temporaries stay in the second-level cache."""
-LARGEST = 1 << 62
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

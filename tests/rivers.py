@@ -1,0 +1,55 @@
+"""A river that is an array, for tests of what reads one."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from tokenriver.types import Int64
+
+
+class ArrayRiver:
+    """Ids 0, 1, 2, ... unless others are given; documents by their lengths, if any are given."""
+
+    def __init__(self, ids: int | Sequence[int], lengths: Sequence[int] | None = None) -> None:
+        self.ids = np.arange(ids, dtype=np.int64) if isinstance(ids, int) else np.array(ids, np.int64)
+        self.num_tokens = len(self.ids)
+        self.edges = [0, *np.cumsum(lengths).tolist()] if lengths is not None else None
+        self.num_documents = len(lengths) if lengths is not None else None
+        self.fingerprint = hashlib.sha256(self.ids.tobytes()).hexdigest()
+        self.gathered = 0
+
+    def gather(self, starts: Int64, n: int, out: Int64) -> None:
+        self.gathered += len(starts)
+        assert out.shape == (len(starts), n)
+        for line, start in enumerate(starts.tolist()):
+            out[line] = self.ids[start : start + n]
+
+    def document_at(self, position: int) -> int:
+        assert self.edges is not None
+        return int(np.searchsorted(self.edges, position, "right")) - 1
+
+    def doc_bounds(self, i: int) -> tuple[int, int]:
+        assert self.edges is not None
+        return self.edges[i], self.edges[i + 1]
+
+
+class HugeRiver:
+    """So many ids that nothing may depend on their number; id i is i mod 50,000."""
+
+    num_documents = None
+    fingerprint = "ab" * 32
+
+    def __init__(self, num_tokens: int) -> None:
+        self.num_tokens = num_tokens
+
+    def gather(self, starts: Int64, n: int, out: Int64) -> None:
+        assert starts.min() >= 0
+        assert starts.max() <= self.num_tokens - n
+        np.copyto(out, (starts[:, None] + np.arange(n)) % 50_000)
+
+    def document_at(self, position: int) -> int:
+        raise AssertionError(position)
+
+    def doc_bounds(self, i: int) -> tuple[int, int]:
+        raise AssertionError(i)
