@@ -136,7 +136,7 @@ def rates(stage: Stage) -> Values:
     loader = _rates.loader_rate(corpus, SEQ_LEN, ROWS, SECONDS, prefetch=0)
     gather = _rates.gather_rate(corpus, SEQ_LEN, ROWS, SECONDS)
     script, encoder = (
-        "zstd, JSON, encoder, uint16 file, fsync: one bare process",
+        "zstd, JSON, encoder, file: one bare process",
         "the encoder alone, cold: one process",
     )
     rows = [
