@@ -16,7 +16,9 @@ from pathlib import Path
 from tokenriver import registry
 from tokenriver.errors import InputError
 from tokenriver.files import list_folder, naming
-from tokenriver.kinds import Kind, known_kinds, named_kind, read_head, settle
+from tokenriver.kinds import Kind, known_kinds, named, named_kind, read_head, settle
+
+_SPLITS = "dataset_dict.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +78,22 @@ def _describe(item: _Found, base: str, kinds: list[Kind], insisted: Kind | None)
         raise InputError(f"{os.fsencode(path)!r}: name: expected valid UTF-8; rename the file") from error
     with naming(path, "read"):
         size = path.stat().st_size
-    compression, head = read_head(path)
+    compression, head, damage = read_head(path)
     if head:
-        kind = settle(path, head, kinds, insisted)
+        kind = settle(path, head, compression, kinds, insisted)
         if compression and not kind.is_stream:
             raise InputError(f"{path}: content: got {compression} around {kind.name}, expected it bare; unpack it")
         return InputFile(path, name, size, kind.name, compression)
+    promised = insisted or named(path, kinds)
+    if damage is not None:
+        # the build names it when it comes to it, and does the others
+        if promised is None or not promised.is_stream:
+            raise damage
+        return InputFile(path, name, size, promised.name, compression)
     # an empty text met in a folder is an empty document (noted by the source); any other empty file is a lost one
-    plain = insisted or next(
-        (kind for kind in kinds if kind.name == "text" and path.name.endswith(kind.suffixes)), None
-    )
-    if item.explicit or plain is None or plain.name != "text":
+    if item.explicit or promised is None or promised.name != "text":
         raise InputError(f"{path}: content: got an empty file, expected rows; replace it or leave it out")
-    return InputFile(path, name, size, plain.name, compression)
+    return InputFile(path, name, size, promised.name, compression)
 
 
 def _refuse_twice(found: list[_Found]) -> None:
@@ -149,7 +154,7 @@ def _walk(top: Path, hidden: str | None) -> Iterator[tuple[str, Path]]:
         saved = _saved_dataset(folder, names)
         for i, name in enumerate(names if saved is None else saved):
             path = folder / name
-            if name.startswith("."):
+            if name.startswith(".") or (name == _SPLITS and _holds_splits(folder, names)):
                 continue
             with naming(path, "read"):
                 mode = path.stat().st_mode
@@ -192,12 +197,16 @@ def _saved_dataset(folder: Path, names: list[str]) -> list[str] | None:
     return [str(name) for name in listed]
 
 
+def _holds_splits(folder: Path, names: list[str]) -> bool:
+    return any((folder / name / "state.json").is_file() for name in names)
+
+
 def _refuse_splits(top: Path, files: list[Path]) -> None:
     """A saved DatasetDict holds train and test side by side: to take both in silence is to train on the test."""
     chosen: dict[Path, set[str]] = {}
     for folder in {parent for file in files for parent in (file.parent.parent, file.parent)}:
-        if (folder / "dataset_dict.json").is_file():
-            splits = _read_json(folder / "dataset_dict.json").get("splits")
+        if (folder / _SPLITS).is_file():
+            splits = _read_json(folder / _SPLITS).get("splits")
             inside = {file.relative_to(folder).parts[0] for file in files if file.is_relative_to(folder)}
             chosen[folder] = inside & set(splits if isinstance(splits, list) else ())
     for folder, names in chosen.items():

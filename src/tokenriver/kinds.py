@@ -47,8 +47,8 @@ def _loaded(name: str) -> Kind:
     return Kind(name, module.SUFFIXES, module.sniff, module.STREAMS)
 
 
-def read_head(path: Path) -> tuple[str, bytes]:
-    """(compression, the first decompressed bytes); what can be read of a damaged archive, if anything can."""
+def read_head(path: Path) -> tuple[str, bytes, InputError | None]:
+    """(compression, the first decompressed bytes, the damage if an archive gave none at all)."""
     with naming(path, "read"), path.open("rb", buffering=0) as file:
         compression = sniff_compression(file.read(HEAD))
     head = b""
@@ -57,15 +57,27 @@ def read_head(path: Path) -> tuple[str, bytes]:
             head += block
             if len(head) >= HEAD:
                 break
-    except InputError:
-        if not head:
-            raise
-    return compression, head[:HEAD]
+    except InputError as error:
+        return compression, head[:HEAD], None if head else error
+    return compression, head[:HEAD], None
 
 
-def settle(path: Path, head: bytes, kinds: list[Kind], insisted: Kind | None) -> Kind:
-    """The kind of a file with these first bytes, or an InputError that says why there is none."""
+def named(path: Path, kinds: list[Kind]) -> Kind | None:
+    """The kind that a file's name says, the ending of a compression removed."""
+    name = path.name.lower()
+    for suffix in _ZIPPED:
+        name = name.removesuffix(suffix)
+    return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+
+
+def settle(path: Path, head: bytes, compression: str, kinds: list[Kind], insisted: Kind | None) -> Kind:
+    """The kind of a file with these first (decompressed) bytes, or an InputError that says why there is none."""
     kind = insisted or _agreed(path, head, kinds)
+    if kind.is_stream and not compression and path.name.lower().endswith(_ZIPPED) and not kind.sniff(head):
+        raise InputError(
+            f"{path}: compression: got none ({head[:4]!r}) under a name that ends in {path.suffix}, expected gzip or "
+            "zstd; replace the file, or rename it if it is plain"
+        )
     _refuse_foreign(path, head, kind)
     if kind.is_stream:
         encoding = magic.wide_encoding(head)
@@ -82,10 +94,7 @@ def settle(path: Path, head: bytes, kinds: list[Kind], insisted: Kind | None) ->
 
 
 def _agreed(path: Path, head: bytes, kinds: list[Kind]) -> Kind:
-    name = path.name.lower()
-    for suffix in _ZIPPED:
-        name = name.removesuffix(suffix)
-    by_name = next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+    by_name = named(path, kinds)
     by_content = next((kind for kind in kinds if kind.sniff(head)), None)
     if by_name is None:
         _refuse_foreign(path, head, None)
