@@ -67,7 +67,8 @@ class River:
         an id that out's dtype cannot hold. Windows may cross shards."""
         try:
             # a negative start would count from the end, as Python's do; argmin is numpy's cheapest reduction
-            if starts.item(starts.argmin()) < 0 or out.size > self._block_ids:
+            fits = out.shape == (len(starts), n) and 0 < out.size <= self._block_ids
+            if not fits or starts.item(starts.argmin()) < 0:
                 raise IndexError
             found = self._windows[n][starts].view(self.dtype) if self._single else self._join(starts, n)
             np.copyto(out, found.reshape(out.shape), "safe")

@@ -1,0 +1,171 @@
+"""Reading and gathering against the naive reference: one list of all ids, sliced."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from small_corpora import shard_bytes
+from tokenriver import river, shelf
+from tokenriver.errors import InputError, LimitError
+from tokenriver.formats import llmc
+from tokenriver.river import River
+from tokenriver.shelf import Shelf
+from tokenriver.types import ShardReader
+
+
+def make_river(folder: Path, shards: Sequence[Sequence[int]], dtype: str = "uint16", limit: int = 64) -> River:
+    paths = [folder / f"{number}.bin" for number in range(len(shards))]
+    for path, ids in zip(paths, shards, strict=True):
+        path.write_bytes(shard_bytes(ids, dtype))
+
+    def opener(number: int) -> ShardReader:
+        return llmc.open_reader(paths[number])
+
+    sizes = np.array([len(ids) for ids in shards], np.int64)
+    return River(sizes, np.dtype(dtype), Shelf(opener, limit))
+
+
+SHARDS = st.lists(st.lists(st.integers(0, 65535), min_size=1, max_size=12), min_size=1, max_size=6)
+OUT_TYPES = st.sampled_from(["int64", "int32", "uint16", "uint32", "uint64"])
+
+
+@settings(max_examples=100)
+@given(
+    shards=SHARDS,
+    limit=st.integers(1, 4),
+    held=st.integers(1, 3),
+    block=st.sampled_from([2, 64, 1 << 20]),
+    data=st.data(),
+)
+def test_any_windows_of_any_shards(
+    tmp_path_factory: pytest.TempPathFactory,
+    shards: list[list[int]],
+    limit: int,
+    held: int,
+    block: int,
+    data: st.DataObject,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(river, "HELD_SHARDS", held)
+        patch.setattr(river, "BLOCK_BYTES", block)
+        patch.setattr(river, "LIMIT", limit)
+        found = make_river(tmp_path_factory.mktemp("r"), shards, limit=limit)
+        every = [i for ids in shards for i in ids]
+        for _ in range(4):
+            n = data.draw(st.integers(1, len(every)))
+            starts = data.draw(st.lists(st.integers(0, len(every) - n), max_size=8))
+            out = np.full((len(starts), n), 7, data.draw(OUT_TYPES))
+            if max((i for s in starts for i in every[s : s + n]), default=0) <= np.iinfo(out.dtype).max:
+                found.gather(np.array(starts, np.int64), n, out)
+                assert out.tolist() == [every[s : s + n] for s in starts]
+            assert len(found.shelf) <= limit
+            start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(every))] * 2)))
+            ids = found.read(start, stop)
+            assert (ids.tolist(), ids.dtype) == (every[start:stop], np.dtype("uint16"))
+    for position in range(len(every)):
+        shard, offset = found.locate(position)
+        assert shards[shard][offset] == every[position]
+        assert position == sum(map(len, shards[:shard])) + offset
+
+
+@pytest.mark.parametrize("shards", [[range(100)], [range(40), range(40, 41), range(41, 100)]], ids=["one", "three"])
+@pytest.mark.parametrize("dtype", ["uint16", "uint32"])
+def test_what_cannot_be_is_refused_and_writes_nothing(tmp_path: Path, shards: list[range], dtype: str) -> None:
+    found = make_river(tmp_path, shards, dtype)
+    out = np.full((2, 10), -1, np.int64)
+    found.gather(np.array([0, 90]), 10, out)
+    assert out.tolist() == [list(range(10)), list(range(90, 100))]
+    out[:] = -1
+    for starts in ([0, 91], [91, 0], [-1, 0], [0, -10], [-90, 5], [-100, 5], [0, 2**62], [-(2**63), 0], [100, 0]):
+        bad = next(s for s in starts if not 0 <= s <= 90)
+        with pytest.raises(
+            LimitError, match=rf"starts\[{starts.index(bad)}\]: got {bad}, expected 0 to 90 for windows"
+        ):
+            found.gather(np.array(starts), 10, out)
+        assert (out == -1).all()
+    for n in (0, -1, 101, 2**40):
+        with pytest.raises(LimitError, match=f"window: got {n} ids, expected 1 to 100"):
+            found.gather(np.array([0]), n, np.empty((1, max(0, min(n, 9))), np.int64))
+    for shape in ((2, 9), (2, 11), (1, 10), (3, 10), (20,), (10, 2)):
+        with pytest.raises(InputError, match="out: got shape"):
+            found.gather(np.array([0, 1]), 10, np.empty(shape, np.int64))
+    for start, stop in ((-1, 5), (0, 101), (5, 4), (101, 101), (2**63, 2**63)):
+        with pytest.raises(LimitError, match="read: got"):
+            found.read(start, stop)
+    for position in (-1, 100, 2**63):
+        with pytest.raises(LimitError, match=f"position: got {position}, expected 0 to 99"):
+            found.locate(position)
+
+
+@pytest.mark.parametrize("shards", [[[1, 2, 40000, 3]], [[1, 2], [40000, 3]]], ids=["one", "two"])
+def test_an_id_that_does_not_fit_is_refused_not_wrapped(tmp_path: Path, shards: list[list[int]]) -> None:
+    found = make_river(tmp_path, shards)
+    narrow = np.zeros((1, 2), np.int16)
+    found.gather(np.array([0]), 2, narrow)
+    assert narrow.tolist() == [[1, 2]]
+    with pytest.raises(LimitError, match="out: got id 40000, expected at most 32767, what int16 holds"):
+        found.gather(np.array([1]), 2, narrow)
+    assert narrow.tolist() == [[1, 2]]
+
+
+def test_no_rows_is_no_error(tmp_path: Path) -> None:
+    for shards in ([[1, 2, 3]], [[1], [2, 3]]):
+        found = make_river(tmp_path, shards)
+        for _ in range(2):
+            found.gather(np.empty(0, np.int64), 2, np.empty((0, 2), np.int64))
+
+
+def test_views_of_many_lengths_are_not_kept(tmp_path: Path) -> None:
+    found = make_river(tmp_path, [range(1000)])
+    for n in range(1, 200):
+        out = np.empty((1, n), np.int64)
+        found.gather(np.array([n]), n, out)
+        assert out[0].tolist() == list(range(n, 2 * n))
+    assert len(found._windows) == river.MAX_LENGTHS
+
+
+def test_threads_that_share_a_few_places_on_the_shelf(tmp_path: Path) -> None:
+    shards = [range(number * 100, number * 100 + 100) for number in range(20)]
+    found = make_river(tmp_path, shards, limit=2)
+    wrong: list[BaseException | bool] = []
+
+    def look(seed: int) -> None:
+        random = np.random.default_rng(seed)
+        try:
+            for _ in range(100):
+                starts = random.integers(0, 1900, 16)
+                out = np.empty((16, 100), np.int64)
+                found.gather(starts, 100, out)
+                wrong.extend([True] if (out != starts[:, None] + np.arange(100)).any() else [])
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=look, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(found.shelf) <= 2 + len(threads)
+
+
+def test_the_shelf_keeps_the_last_used(tmp_path: Path) -> None:
+    opened: list[int] = []
+    path = tmp_path / "a.bin"
+    path.write_bytes(shard_bytes([5]))
+
+    def opener(number: int) -> ShardReader:
+        opened.append(number)
+        return llmc.open_reader(path)
+
+    held = Shelf(opener, 3)
+    for number in (0, 1, 2, 0, 3, 0, 2, 1):
+        assert held[number].ids.tolist() == [5]
+    assert opened == [0, 1, 2, 3, 1]
+    assert len(held) == 3
+    assert shelf.LIMIT == 64
