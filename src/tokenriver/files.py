@@ -189,7 +189,7 @@ def make_folder(path: Path) -> None:
     """Make a folder and its missing parents, each name durable; an existing one is fine."""
     if path.is_dir():
         # whoever made it may have been killed before its name was on the disk
-        with suppress(InputError):
+        if os.access(path.parent, os.R_OK):
             sync_folder(path.parent)
         return
     if path.parent != path:
