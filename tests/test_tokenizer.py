@@ -22,11 +22,11 @@ def test_files_and_folders(tmp_path: Path) -> None:
     for given in (path, str(path), tmp_path, str(tmp_path)):
         loaded = load_tokenizer(given)
         assert (loaded.name, loaded.encode("in").tolist()) == ("tokenizer.json", [260])
-    table = tmp_path / "sub" / "p50k_base.tiktoken"
+    table = tmp_path / "sub" / "toy.p50k_base.tiktoken"
     table.parent.mkdir()
     table.write_bytes(rank_file(few_ranks()))
     for given in (table, str(table), table.parent):
-        assert load_tokenizer(given).name == "p50k_base.tiktoken"
+        assert load_tokenizer(given).name == "toy.p50k_base.tiktoken"
 
 
 def test_a_name_wins_over_a_folder_of_that_name_and_a_path_does_not(
@@ -53,8 +53,8 @@ def test_a_dotted_name_is_a_module_from_outside(tmp_path: Path, monkeypatch: pyt
     [
         ("gpt5", "expected a file or one of gpt2"),
         ("o200k_base", r"o200k_base\.tiktoken .*was not found"),
-        ("missing.tiktoken", "missing.tiktoken: no such file"),
-        ("models/tokenizer.json", "no such file"),
+        ("missing.tiktoken", r"missing\.tiktoken: tokenizer: got no such file, looked for .*, .*missing"),
+        ("models/tokenizer.json", "got no such file, looked for"),
         ("models/llama", "got no such file"),
         (Path("llama"), "got no such file"),
         ("no_lab.no_module", "cannot import"),
@@ -70,6 +70,11 @@ def test_what_is_missing_is_named(
     assert "\n" not in str(error.value)
     assert str(given) in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bare_file_name_is_looked_for_in_the_searched_folders(tmp_path: Path) -> None:
+    write(tmp_path, byte_level(), "toy.json")
+    assert load_tokenizer("toy.json", search=[tmp_path / "none", tmp_path]).encode("in").tolist() == [260]
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:

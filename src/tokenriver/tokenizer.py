@@ -20,14 +20,14 @@ FROM_FILES = frozenset(FILES.values())
 def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), encoder: str = "fast") -> Tokenizer:
     """The tokenizer of that name, or in that file or folder; encoder is "fast" or "reference" (same ids).
 
-    `search` are the folders in which a named encoding's rank file is looked for. Raises InputError for what cannot be
-    found, FormatError for a damaged file, MissingPackageError for an absent extra."""
-    module, name = _resolve(name_or_path)
+    `search`: folders in which a named encoding's rank file, or a bare file name, is looked for. Raises InputError for
+    what cannot be found, FormatError for a damaged file, MissingPackageError for an absent extra."""
+    module, name = _resolve(name_or_path, search)
     tokenizer: Tokenizer = registry.load("tokenizers", module).load(name, search=search, encoder=encoder)
     return tokenizer
 
 
-def _resolve(name_or_path: str | Path) -> tuple[str, str]:
+def _resolve(name_or_path: str | Path, search: Sequence[Path]) -> tuple[str, str]:
     """The registry module, and what its `load` gets."""
     name = str(name_or_path)
     path = Path(name_or_path)
@@ -36,9 +36,7 @@ def _resolve(name_or_path: str | Path) -> tuple[str, str]:
     if path.is_dir() and (isinstance(name_or_path, Path) or "/" in name or (path / "tokenizer.json").is_file()):
         return _in_folder(path)
     if path.suffix in FILES:
-        if not path.is_file():
-            raise InputError(f"{name}: no such file (looked for {path.absolute()}); check the path")
-        return FILES[path.suffix], name
+        return FILES[path.suffix], str(_existing(path, search))
     if isinstance(name_or_path, Path) or "/" in name:
         raise InputError(
             f"{name}: tokenizer: got {'a file of no known kind' if path.exists() else 'no such file'}, expected "
@@ -47,6 +45,16 @@ def _resolve(name_or_path: str | Path) -> tuple[str, str]:
     if "." in name:
         return name, name
     return "tiktoken", name
+
+
+def _existing(path: Path, search: Sequence[Path]) -> Path:
+    """The file itself; a bare file name is also looked for in the folders of `search`."""
+    places = [path, *(folder / path for folder in search)] if path.name == str(path) else [path]
+    for place in places:
+        if place.is_file():
+            return place
+    looked = ", ".join(str(place.absolute()) for place in places)
+    raise InputError(f"{path}: tokenizer: got no such file, looked for {looked}; check the path")
 
 
 def _in_folder(folder: Path) -> tuple[str, str]:

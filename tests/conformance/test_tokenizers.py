@@ -17,7 +17,7 @@ from toy_tokenizers import added, byte_level, few_ranks, rank_file, write
 
 
 def _table(folder: Path) -> Path:
-    path = folder / "cl100k_base.tiktoken"
+    path = folder / "toy.cl100k_base.tiktoken"
     path.write_bytes(rank_file(few_ranks()))
     return path
 

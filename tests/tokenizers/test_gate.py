@@ -59,9 +59,10 @@ def test_lengths_that_do_not_fit_are_refused() -> None:
 
 def test_self_check_finds_a_fast_encoder_with_the_wrong_split() -> None:
     data = rank_file(pair_ranks(1))
-    encoding = _encodings.ENCODINGS["gpt2"]
-    right = tiktoken._assemble("toy", encoding, data, "fast")
+    end = {"<|endoftext|>": 256 + 65536}
+    gpt2, other = (_encodings.ENCODINGS[name]._replace(specials=end) for name in ("gpt2", "cl100k_base"))
+    right = tiktoken._assemble("toy", gpt2, data, "fast")
     assert right.self_check() == len(_gate.hostile_texts())
-    other = tiktoken._assemble("toy", _encodings.ENCODINGS["cl100k_base"], data, "fast")
+    wrong = tiktoken._assemble("toy", other, data, "fast")
     with pytest.raises(MismatchError, match="ids differ from the reference encoder's"):
-        replace(right, fast=other.fast).self_check()
+        replace(right, fast=wrong.fast).self_check()

@@ -138,7 +138,7 @@ def test_long_runs(text: str) -> None:
 
 
 def test_a_run_of_megabytes_does_not_reach_the_reference() -> None:
-    # the reference takes time with the square of a run: this one would keep it busy for minutes
+    # older releases of tiktoken take time with the square of a run
     run = "a" * 1_000_000
     assert GPT2.decode(GPT2.encode(run)) == run
 
@@ -246,17 +246,29 @@ def test_an_unknown_name_lists_the_known() -> None:
         ours.load("gpt3")
 
 
-def test_a_rank_file_is_known_by_its_digest_or_its_name(tmp_path: Path) -> None:
+def test_a_rank_file_is_known_by_its_digest_or_says_how_it_splits(tmp_path: Path) -> None:
     (tmp_path / "any.tiktoken").write_bytes(SHIPPED)
     found = ours.load(str(tmp_path / "any.tiktoken"))
     assert (found.name, found.fingerprint) == ("any.tiktoken", GPT2.fingerprint)
-    named = tmp_path / "p50k_base.tiktoken"
-    named.write_bytes(rank_file(few_ranks()))
-    assert ours.load(str(named)).encode("the").tolist() == [257]
-    other = tmp_path / "mine.tiktoken"
-    other.write_bytes(rank_file(few_ranks()))
-    with pytest.raises(InputError, match=r"mine\.tiktoken: split pattern: .*name it after"):
-        ours.load(str(other))
+    own = tmp_path / "toy.cl100k_base.tiktoken"
+    own.write_bytes(rank_file(few_ranks()))
+    toy = ours.load(str(own))
+    assert (toy.name, toy.vocab_size, toy.eos_id) == ("toy.cl100k_base.tiktoken", 261, 260)
+    assert toy.encode("the in").tolist() == [257, 32, 259]
+    assert toy.self_check() > 300
+    assert toy.fingerprint not in {GPT2.fingerprint, ours.load("gpt2").fingerprint}
+
+
+def test_a_rank_file_that_says_neither_is_refused(tmp_path: Path) -> None:
+    data = rank_file(few_ranks())
+    for name in ("mine.tiktoken", "mine.v2.tiktoken"):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(InputError, match=r"tiktoken: split pattern: .*name it NAME\.ENCODING\.tiktoken"):
+            ours.load(str(tmp_path / name))
+    # half of a published file is a smaller vocabulary, and would be taken for one
+    (tmp_path / "gpt2.tiktoken").write_bytes(SHIPPED[: SHIPPED.index(b"\n", 400_000) + 1])
+    with pytest.raises(FormatError, match=r"gpt2\.tiktoken: sha256: got"):
+        ours.load(str(tmp_path / "gpt2.tiktoken"))
 
 
 @pytest.mark.parametrize(
@@ -269,12 +281,12 @@ def test_a_rank_file_is_known_by_its_digest_or_its_name(tmp_path: Path) -> None:
         (rank_file(few_ranks()) + b"YWJj 12\n", "a piece or rank twice"),
         (rank_file(few_ranks()) + b"YQ== 900\n", "a piece or rank twice"),
         (rank_file(dict(list(few_ranks().items())[1:])), "byte 0x00 is missing"),
-        (rank_file(few_ranks()) + b"YWJj 999999999\n", "got a rank of 999999999"),
+        (rank_file(few_ranks()) + b"YWJj 999999999\n", "ranks: got 999999999"),
         (rank_file(few_ranks()) + b"YWJjZ 900\n", "base64"),
     ],
 )
 def test_a_damaged_rank_file_is_refused(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "p50k_base.tiktoken"
+    path = tmp_path / "toy.p50k_base.tiktoken"
     path.write_bytes(data)
     with pytest.raises(FormatError, match=message) as error:
         ours.load(str(path))
@@ -282,7 +294,7 @@ def test_a_damaged_rank_file_is_refused(tmp_path: Path, data: bytes, message: st
 
 
 def test_a_rank_file_needs_no_last_newline(tmp_path: Path) -> None:
-    path = tmp_path / "p50k_base.tiktoken"
+    path = tmp_path / "toy.p50k_base.tiktoken"
     path.write_bytes(rank_file(few_ranks())[:-1])
     assert ours.load(str(path)).encode("in").tolist() == [259]
 

@@ -2,7 +2,7 @@
 
 `gpt2` is shipped; the other encodings are read from the folders where tiktoken keeps what it has downloaded, never from
 the network. A .tiktoken file holds ranks alone, so its split pattern and special tokens are those of the encoding that
-the file is: told by its digest, else by its name.
+the file is, told by its digest; a table of one's own says in its name how it splits text: NAME.cl100k_base.tiktoken.
 """
 
 import binascii
@@ -52,6 +52,8 @@ class Ranks:
             raise FormatError(
                 f"{self.origin}: ranks: got a piece or rank twice, expected each once; get the file again"
             )
+        if max(ranks.values()) > 2 * len(self.data):
+            raise FormatError(f"{self.origin}: ranks: got {max(ranks.values())}, expected few gaps; get the file again")
         missing = next((i for i in range(256) if bytes([i]) not in ranks), None)
         if missing is not None:
             raise FormatError(
@@ -114,29 +116,33 @@ def _read(path: Path) -> bytes:
 
 
 def _of_file(path: Path, encoder: str) -> BpeTokenizer:
-    """The encoding that a rank file is: by its digest, else by its name."""
+    """The encoding that a rank file is by its digest; or NAME.ENCODING.tiktoken, a table of one's own for text split as
+    ENCODING splits it, with one special token behind its last rank."""
     data = _read(path)
     digest = hashlib.sha256(data).hexdigest()
-    by_digest = (encoding for encoding in ENCODINGS.values() if encoding.digest == digest)
-    encoding = ENCODINGS.get(path.stem) or next(by_digest, None)
-    if encoding is None:
-        raise InputError(
-            f"{path}: split pattern: a .tiktoken file does not hold one and this is no published file; "
-            f"name it after the encoding whose pattern it uses ({', '.join(ENCODINGS)}) or give a tokenizer.json"
-        )
-    return _assemble(path.name, encoding, data, encoder, str(path))
-
-
-def _assemble(name: str, encoding: Encoding, data: bytes, encoder: str, origin: str = "") -> BpeTokenizer:
-    ranks = Ranks(origin or name, data, encoding.specials)
-    digest = hashlib.sha256(data).hexdigest()
-    # a published file need not be parsed to know that its last line has its highest rank
-    highest = int(data[data.rindex(b" ") :]) if digest == encoding.digest else max(ranks.by_piece.values())
-    if highest > 2 * len(data):
+    known = next((encoding for encoding in ENCODINGS.values() if encoding.digest == digest), None)
+    if known is not None:
+        return _assemble(path.name, known, data, encoder)
+    if path.stem in ENCODINGS:
         raise FormatError(
-            f"{origin}: ranks: got a rank of {highest} in {len(data)} bytes, expected few gaps; get the file again"
+            f"{path}: sha256: got {digest}, expected {ENCODINGS[path.stem].digest} of the published file; "
+            f"get it again, or name a table of your own NAME.{path.stem}.tiktoken"
         )
-    size = 1 + max(highest, *encoding.specials.values())
+    like = ENCODINGS.get(path.stem.rpartition(".")[2])
+    if like is None:
+        raise InputError(
+            f"{path}: split pattern: got a table that is none of the published, expected its name to say how it "
+            f"splits text; name it NAME.ENCODING.tiktoken with one of {', '.join(ENCODINGS)}"
+        )
+    ranks = Ranks(str(path), data, {})
+    own = like._replace(digest=digest, specials={END: 1 + max(ranks.by_piece.values())})
+    return _assemble(path.name, own, data, encoder)
+
+
+def _assemble(name: str, encoding: Encoding, data: bytes, encoder: str) -> BpeTokenizer:
+    ranks = Ranks(name, data, encoding.specials)
+    # a published table need not be parsed to know that its last line has its highest rank; an own one's end is higher
+    size = 1 + max(int(data[data.rindex(b" ") :]), *encoding.specials.values())
     end = encoding.specials[END]
     reference = _lazy_reference(ranks, encoding.pattern)
     return BpeTokenizer(
@@ -145,17 +151,17 @@ def _assemble(name: str, encoding: Encoding, data: bytes, encoder: str, origin: 
         bos_id=encoding.specials.get(START, end),
         eos_id=end,
         pad_id=None,
-        fingerprint=_fingerprint(encoding, digest),
+        fingerprint=_fingerprint(encoding),
         reference=reference,
         to_bytes=ranks.join,
         fast=_fast(data, encoding.pattern, size, reference) if encoder == "fast" else None,
     )
 
 
-def _fingerprint(encoding: Encoding, digest: str) -> str:
+def _fingerprint(encoding: Encoding) -> str:
     content = {
         "kind": "ranks",
-        "ranks": digest,
+        "ranks": encoding.digest,
         "split": encoding.pattern.expression,
         "special": dict(encoding.specials),
     }
