@@ -129,7 +129,9 @@ def _lines(blocks: Iterator[bytes], offset: int, limit: int) -> Iterator[tuple[i
             yield offset, []
             offset += size + len(lines.pop(0)) + 1
         elif held:
-            lines[0] = b"".join([*held, lines[0]])
+            held.append(lines[0])
+            lines[0] = b"".join(held)
+        held = []  # before the line is parsed, which may take all the memory there is
         if lines:
             yield offset, lines
         offset, size = position - len(tail), len(tail)

@@ -87,7 +87,9 @@ def _whole(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[in
         if size > options.max_row_bytes:
             yield size, None
             return
-    yield size, b"".join(held)
+    text = b"".join(held)
+    held.clear()  # before the text is checked and encoded
+    yield size, text
 
 
 def _split(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, bytes | None]]:
