@@ -81,7 +81,8 @@ class Course:
         stops = begins + last
         if self.end_row is not None:
             np.minimum(stops, self.end_row, out=stops)
-        return numbers, np.clip(stops - numbers, 0, self.micro_batch)
+        stops -= numbers
+        return numbers, np.minimum(np.maximum(stops, 0, out=stops), self.micro_batch, out=stops)
 
     def stretch(self, first: int, stride: int, count: int) -> "Stretch":
         """Micro-batches first, first + stride, ... (count of them), looked up together."""
