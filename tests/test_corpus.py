@@ -144,7 +144,7 @@ def test_a_shard_that_was_replaced_is_noticed_when_it_is_opened(folder: Path) ->
     with pytest.raises(FormatError, match=r"000001\.bin: got 3 uint16 ids, expected 2 uint16 ids"):
         corpus.read(5, 6)
     (folder / "tokens_train_000002.docs").write_bytes(index_bytes([8]))
-    with pytest.raises(FormatError, match="documents of the index: got 1, expected 3"):
+    with pytest.raises(FormatError, match="documents: got 1, expected 3"):
         corpus.document(3)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver import files, foreign, registry
+from tokenriver import foreign, registry
 from tokenriver.errors import FormatError, InputError
-from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
+from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, index_name, read_manifest
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
 from tokenriver.types import ShardReader, Tokenizer
@@ -75,6 +75,8 @@ def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
         shard = contents.shards[number]
         if contents.manifest is not None:
             _check_regular(shard.path)
+            if shard.num_documents is not None:
+                _check_regular(shard.path.with_name(index_name(shard.path.name)))
         reader: ShardReader = module.open_reader(shard.path, dtype=asked_dtype)
         if reader.num_tokens != shard.num_tokens or reader.dtype != contents.dtype:
             raise FormatError(
@@ -88,12 +90,15 @@ def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
 
 def _check_regular(path: Path) -> None:
     """A name from a manifest must be a file of that folder: a link could lead anywhere."""
-    with files.naming(path, "open"):
+    try:
         mode = os.lstat(path).st_mode
-    if not stat.S_ISREG(mode):
+    except FileNotFoundError as error:
         raise FormatError(
-            f"{path}: got {'a symbolic link' if stat.S_ISLNK(mode) else 'no regular file'}, expected a file"
-        )
+            f"{path}: got no such file, expected it by the manifest; restore it, or build anew"
+        ) from error
+    if not stat.S_ISREG(mode):
+        what = "a symbolic link" if stat.S_ISLNK(mode) else "a folder, pipe or device"
+        raise FormatError(f"{path}: got {what}, expected a regular file; put the file itself there")
 
 
 def _ours(folder: Path, manifest: Manifest, asked: Asked) -> Contents:

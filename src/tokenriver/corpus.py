@@ -14,7 +14,7 @@ import numpy as np
 
 from tokenriver.contents import Asked, Contents, Shard, look, make_shelf
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
-from tokenriver.manifest import Manifest
+from tokenriver.manifest import Manifest, index_name
 from tokenriver.river import Out, River
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Ids, Int32, Int64, Tokenizer
@@ -126,7 +126,7 @@ class Corpus:
         known = self.manifest.sources if self.manifest is not None else ()
         if not 0 <= number < len(known):
             raise FormatError(
-                f"{self.shards[shard].path}: source of document {local}: got {number}, expected one of the "
+                f"{self._index(shard)}: source of document {local}: got {number}, expected one of the "
                 f"{len(known)} of the manifest"
             )
         root, name = self._asked.source_root, known[number].path
@@ -162,8 +162,12 @@ class Corpus:
         ends, origins, expected = reader.doc_ends, reader.origins, self.shards[shard].num_documents
         if ends is None or origins is None or len(ends) != expected:
             got = "none" if ends is None else len(ends)
-            raise FormatError(f"{self.shards[shard].path}: documents of the index: got {got}, expected {expected}")
+            raise FormatError(f"{self._index(shard)}: documents: got {got}, expected {expected}")
         return ends, *origins
+
+    def _index(self, shard: int) -> Path:
+        path = self.shards[shard].path
+        return path.with_name(index_name(path.name))
 
     # ----------------------------------------------------------------------------------------- text
 

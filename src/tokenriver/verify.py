@@ -89,26 +89,23 @@ def _finding(path: Path, error: RiverError) -> Finding:
 
 
 def _shard(folder: Path, manifest: Manifest, shard: ShardInfo) -> Iterator[Finding]:
+    """The two files of a shard; what is inside one is looked at only if the file is the manifest's."""
     path, index = folder / shard.file, folder / index_name(shard.file)
-    whole = list(_file(path, shard.num_bytes, shard.sha256))
-    yield from whole
-    indexed = list(_file(index, shard.index_bytes, shard.index_sha256)) if shard.index_bytes else []
-    yield from indexed
+    damaged = list(_file(path, shard.num_bytes, shard.sha256))
+    unindexed = list(_file(index, shard.index_bytes, shard.index_sha256)) if shard.index_bytes else []
+    yield from [*damaged, *unindexed]
+    if damaged:
+        return
     try:
         reader: ShardReader = registry.load("formats", manifest.format).open_reader(path)
-        if reader.num_tokens != shard.num_tokens:
-            yield Finding(str(path), "ids", str(reader.num_tokens), str(shard.num_tokens))
+        if reader.num_tokens != shard.num_tokens or reader.dtype != np.dtype(manifest.dtype):
+            got = f"{reader.num_tokens} {reader.dtype} ids"
+            yield Finding(str(path), "header", got, f"{shard.num_tokens} {manifest.dtype} ids")
         yield from _vocabulary(path, reader.ids, manifest.tokenizer.vocab_size)
-    except (FormatError, InputError) as error:
-        if not whole:
-            yield _finding(path, error)
-        return
-    if shard.index_bytes:
-        try:
+        if shard.index_bytes and not unindexed:
             yield from _documents(index, reader, manifest, shard)
-        except (FormatError, InputError) as error:
-            if not indexed:
-                yield _finding(index, error)
+    except (FormatError, InputError) as error:
+        yield _finding(path, error)
 
 
 def _file(path: Path, size: int, sha256: str) -> Iterator[Finding]:
