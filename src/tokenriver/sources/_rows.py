@@ -13,6 +13,7 @@ BATCH_BYTES = 4 << 20
 MAX_REJECTED = 1 << 14
 """Rows without a document are objects, so a batch also ends after this many."""
 MARK = b"\xef\xbb\xbf"
+_SLICE = 1 << 20
 
 
 class Rows:
@@ -96,10 +97,11 @@ def is_utf8(text: bytes) -> bool:
     """Strict UTF-8 (no surrogates, no overlong forms), checked in slices so that a huge text is not held twice."""
     if text.isascii():
         return True
-    view, step = memoryview(text), 1 << 20
-    start = 0
+    if len(text) <= _SLICE:
+        return _decodes(text)
+    view, start = memoryview(text), 0
     while start < len(text):
-        stop = min(start + step, len(text))
+        stop = min(start + _SLICE, len(text))
         while stop < len(text) and stop > start and text[stop] & 0xC0 == 0x80:
             stop -= 1  # the slice ends between two code points
         if stop == start or not _decodes(view[start:stop]):
@@ -108,7 +110,7 @@ def is_utf8(text: bytes) -> bool:
     return True
 
 
-def _decodes(view: memoryview) -> bool:
+def _decodes(view: bytes | memoryview) -> bool:
     try:
         str(view, "utf-8")
     except UnicodeDecodeError:

@@ -17,6 +17,8 @@ from tokenriver.types import DocumentBatch, Piece, SourceOptions
 SUFFIXES = (".txt", ".text")
 STREAMS = True
 
+_RUN = 512  # pieces that are checked together before each is looked at by itself
+
 
 def sniff(head: bytes) -> bool:
     """Never sure: anything may be text, so text is known by its name or by the user's word alone."""
@@ -49,17 +51,19 @@ def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first
         if marked:
             rows.note(_reasons.BYTE_ORDER_MARK)
             offset += len(MARK)
-    texts = _whole(blocks, options) if options.separator is None else _split(blocks, options)
-    for size, text in texts:
-        if text is None:
+    runs = _whole(blocks, options) if options.separator is None else _split(blocks, options)
+    gap = len(options.separator or b"")
+    for pieces, kept, size in runs:
+        if not pieces:
             rows.reject(_reasons.ROW_TOO_LONG, offset)
-        elif is_utf8(text):
-            rows.add(text)
-        else:
-            rows.reject(_reasons.INVALID_UTF8, offset)
+        start = offset
+        for i in range(0, len(pieces), _RUN):
+            run = pieces[i : i + _RUN]
+            _add_run(rows, run, kept, start, options)
+            start += sum(map(len, run)) + gap * len(run)
+            if rows.full:
+                yield rows.take()
         offset += size
-        if rows.full:
-            yield rows.take()
     if rows.waiting:
         yield rows.take()
 
@@ -77,43 +81,67 @@ def _separator(options: SourceOptions) -> bytes:
     return options.separator
 
 
-def _whole(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, bytes | None]]:
-    """(bytes, all of it), or None for a text over the limit, whose rest is not read."""
+_Runs = Iterator[tuple[list[bytes], bytes, int]]
+"""(consecutive pieces without their separators, what to put behind each, bytes of the input that they took); no pieces
+at all stand for one that grew over the limit while it was read and was not kept."""
+
+
+def _whole(blocks: Iterator[bytes], options: SourceOptions) -> _Runs:
     held: list[bytes] = []
     size = 0
     for block in blocks:
         held.append(block)
         size += len(block)
         if size > options.max_row_bytes:
-            yield size, None
+            yield [], b"", size
             return
     text = b"".join(held)
     held.clear()  # before the text is checked and encoded
-    yield size, text
+    yield [text], b"", size
 
 
-def _split(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, bytes | None]]:
-    """(bytes with the separator, text) of each piece; None for a text over the limit."""
+def _split(blocks: Iterator[bytes], options: SourceOptions) -> _Runs:
     separator, limit = _separator(options), options.max_row_bytes
-    kept = separator if options.keep_separator else b""
+    gap, kept = len(separator), separator if options.keep_separator else b""
     held: list[bytes] = []  # the piece that has not ended yet, without `edge`
     size = 0  # bytes of `held`, kept or not
     edge = b""  # the last bytes of that piece, where a separator may have begun
     for block in blocks:
         pieces = (edge + block).split(separator)
         tail = pieces.pop()
-        for piece in pieces:
-            size += len(piece)
-            text = b"".join((*held, piece, kept)) if size <= limit else None
-            yield size + len(separator), text
+        if pieces:
+            first = size + len(pieces[0])
+            if first > limit:
+                yield [], b"", first + gap
+                del pieces[0]
+            elif held:
+                pieces[0] = b"".join([*held, pieces[0]])
             held, size = [], 0
-        inner = max(0, len(tail) - len(separator) + 1)
+            if pieces:
+                yield pieces, kept, sum(map(len, pieces)) + gap * len(pieces)
+        inner = max(0, len(tail) - gap + 1)
         edge = tail[inner:]
         size += inner
         if size <= limit:
             held.append(tail[:inner])
         else:
-            held.clear()
+            held = []
     size += len(edge)
     if size:
-        yield size, b"".join((*held, edge)) if size <= limit else None
+        yield [b"".join([*held, edge])] if size <= limit else [], b"", size
+
+
+def _add_run(rows: Rows, pieces: list[bytes], kept: bytes, offset: int, options: SourceOptions) -> None:
+    texts = [piece + kept for piece in pieces] if kept else pieces
+    fit = b"" not in texts and max(map(len, pieces)) <= options.max_row_bytes
+    if fit and (all(map(bytes.isascii, texts)) or all(map(is_utf8, texts))):
+        rows.extend(texts, sum(map(len, texts)))
+        return
+    for piece, text in zip(pieces, texts, strict=True):
+        if len(piece) > options.max_row_bytes:
+            rows.reject(_reasons.ROW_TOO_LONG, offset)
+        elif is_utf8(text):
+            rows.add(text)
+        else:
+            rows.reject(_reasons.INVALID_UTF8, offset)
+        offset += len(piece) + len(options.separator or b"")
