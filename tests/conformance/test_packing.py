@@ -1,0 +1,77 @@
+"""What holds for every packing: a new file in packing/ is tested by being there."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from rivers import ArrayRiver
+from tokenriver import registry
+from tokenriver.types import Packing
+
+LENGTHS = ([40], [1] * 40, [3, 5, 9, 1, 22], [0, 17, 0, 6, 17, 0])
+every = pytest.mark.parametrize("name", registry.names("packing"))
+documents = pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+widths = pytest.mark.parametrize("seq_len", [1, 4, 13])
+
+
+def pack(name: str, lengths: list[int], seq_len: int) -> Packing:
+    packing: Packing = registry.load("packing", name).pack(ArrayRiver(sum(lengths), lengths), seq_len=seq_len)
+    return packing
+
+
+@every
+@documents
+@widths
+def test_spans_lie_in_the_river_and_fit_their_row(name: str, lengths: list[int], seq_len: int) -> None:
+    packing = pack(name, lengths, seq_len)
+    assert packing.seq_len == seq_len
+    assert len(packing) > 0
+    for epoch in (0, 3):
+        row, start, stop = packing.spans(np.arange(len(packing)), epoch)
+        assert len(row) == len(start) == len(stop)
+        assert (np.diff(row) >= 0).all()
+        assert np.unique(row).tolist() == list(range(len(packing)))
+        assert start.min() >= 0
+        assert stop.max() <= sum(lengths)
+        # the law of packing: a span of n ids fills n - 1 positions
+        assert (stop - start >= 2).all()
+        assert (np.bincount(row, stop - start - 1) <= seq_len).all()
+
+
+@every
+@documents
+@widths
+def test_no_id_is_a_target_twice_and_the_balance_says_what_is_served(
+    name: str, lengths: list[int], seq_len: int
+) -> None:
+    packing = pack(name, lengths, seq_len)
+    _, start, stop = packing.spans(np.arange(len(packing)), 0)
+    targets = np.concatenate([np.arange(a + 1, b) for a, b in zip(start.tolist(), stop.tolist(), strict=True)])
+    assert len(np.unique(targets)) == len(targets)
+    served = np.unique(np.concatenate([targets, start]))
+    balance: Mapping[str, int] = packing.balance
+    assert balance["river"] == sum(lengths)
+    assert balance["served"] == len(served)
+    assert balance["river"] == sum(count for name, count in balance.items() if name != "river")
+
+
+@every
+@documents
+@widths
+def test_rows_do_not_depend_on_what_is_asked_with_them(name: str, lengths: list[int], seq_len: int) -> None:
+    packing = pack(name, lengths, seq_len)
+    rows = np.arange(len(packing))[::-1]
+    row, start, stop = packing.spans(rows, 1)
+    for at, number in enumerate(rows.tolist()):
+        alone = packing.spans(np.array([number]), 1)
+        assert alone[1].tolist() == start[row == at].tolist()
+        assert alone[2].tolist() == stop[row == at].tolist()
+    assert packing.starts(rows, np.ones_like(rows)).tolist() == [start[row == at][0] for at in range(len(rows))]
+
+
+@every
+def test_the_tag_tells_what_determines_the_rows(name: str) -> None:
+    tags = [pack(name, [40], seq_len).tag for seq_len in (1, 4, 13)]
+    assert len(set(tags)) == 3
+    assert tags[0] == pack(name, [7, 8], 1).tag
