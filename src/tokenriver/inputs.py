@@ -132,21 +132,21 @@ def _take(entry: str, include: Sequence[str], hidden: str | None) -> Iterator[_F
     with naming(path, "read"):
         mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        files = [(name, file) for name, file in _walk(path, hidden) if _wanted(name, file.name, include)]
-        _refuse_splits(path, [file for _, file in files])
+        files = [file for _, file in sorted(_walk(path, hidden)) if _wanted(file, path, include)]
+        _refuse_splits(files)
         if not files:
             chosen = f" that matches {' or '.join(include)}" if include else ""
             raise InputError(f"{path}: found no file{chosen} in this folder; check the path or the pattern")
-        yield from (_Found(file, False) for _, file in sorted(files, key=lambda item: os.fsencode(item[0])))
+        yield from (_Found(file, False) for file in files)
     elif stat.S_ISREG(mode):
         yield _Found(path, True)
     else:
         raise InputError(f"{path}: got a device, pipe or socket, expected a file or a folder; write it to a file first")
 
 
-def _walk(top: Path, hidden: str | None) -> Iterator[tuple[str, Path]]:
-    """(path below top, absolute path) of every file below top, hidden ones and `hidden` left out; a symbolic link to
-    a folder that it lies in is not followed."""
+def _walk(top: Path, hidden: str | None) -> Iterator[tuple[bytes, Path]]:
+    """(place in the order, absolute path) of every file below top, hidden ones and `hidden` left out; a symbolic link
+    to a folder that it lies in is not followed."""
     waiting = [(top, frozenset([os.path.realpath(top)]))]
     while waiting:
         folder, above = waiting.pop()
@@ -163,14 +163,14 @@ def _walk(top: Path, hidden: str | None) -> Iterator[tuple[str, Path]]:
                 if real not in above and real != hidden:
                     waiting.append((path, above | {real}))
             elif stat.S_ISREG(mode):
-                below = path.relative_to(top) if saved is None else path.parent.relative_to(top) / f"{i:08}"
-                yield below.as_posix(), path
+                yield os.fsencode(path if saved is None else folder / f"{i:08}"), path
             else:
                 raise InputError(f"{path}: got a device, pipe or socket, expected a file; leave it out of the folder")
 
 
-def _wanted(below: str, name: str, include: Sequence[str]) -> bool:
-    return not include or any(fnmatchcase(below, glob_) or fnmatchcase(name, glob_) for glob_ in include)
+def _wanted(path: Path, top: Path, include: Sequence[str]) -> bool:
+    below = path.relative_to(top).as_posix()
+    return not include or any(fnmatchcase(below, wish) or fnmatchcase(path.name, wish) for wish in include)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -201,7 +201,7 @@ def _holds_splits(folder: Path, names: list[str]) -> bool:
     return any((folder / name / "state.json").is_file() for name in names)
 
 
-def _refuse_splits(top: Path, files: list[Path]) -> None:
+def _refuse_splits(files: list[Path]) -> None:
     """A saved DatasetDict holds train and test side by side: to take both in silence is to train on the test."""
     chosen: dict[Path, set[str]] = {}
     for folder in {parent for file in files for parent in (file.parent.parent, file.parent)}:
