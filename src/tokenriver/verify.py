@@ -176,10 +176,20 @@ def _balance(folder: Path, manifest: Manifest) -> Iterator[Finding]:
                 )
     bad = sum(_counts(_inner(manifest.balance, "bad_rows")).values())
     listed = folder / BAD_ROWS_NAME
-    lines = sum(1 for _ in listed.open("rb")) if listed.is_file() else 0
+    lines = _lines(listed) if listed.is_file() else 0
     # an append that is not finished lists its own behind them
     if lines < bad or (lines > bad and not (folder / BUILD_FOLDER).is_dir()):
         yield Finding(str(listed), "bad rows listed", str(lines), str(bad))
+
+
+def _lines(path: Path) -> int:
+    with files.naming(path, "read"), path.open("rb") as file:
+        return sum(1 for _ in file)
+
+
+def _lines(path: Path) -> int:
+    with files.naming(path, "read"), path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(files.CHUNK), b""))
 
 
 def _inner(value: object, *names: str) -> object:
