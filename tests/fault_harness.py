@@ -1,0 +1,211 @@
+"""Builds on failing disks: run one, look at what it left, run it again, and compare with an undisturbed build.
+
+Every violation is an AssertionError, so that a test of the harness itself can expect one from a sabotaged package.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tokenriver
+from faulty_disks import Died, FaultyDisk, RecordingDisk, lost_power
+from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
+from tokenriver import files
+from tokenriver.build import BuildReport
+from tokenriver.errors import RiverError
+
+CORPUS = "corpus"
+"""The build's folder, below the place that is recorded."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One build: its inputs and options, the files that an earlier build had left, and those that it has to leave."""
+
+    inputs: list[Path]
+    options: dict[str, Any]
+    old: dict[str, bytes]
+    new: dict[str, bytes]
+
+    def begin(self, place: Path) -> Path:
+        """A place with the earlier corpus, if there is one."""
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for name, data in self.old.items():
+            path = place / CORPUS / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return place / CORPUS
+
+    def build(self, out: Path) -> BuildReport:
+        return small_build(self.inputs, out, **self.options)
+
+
+def one_shot(folder: Path) -> Scenario:
+    """A group of small files and a stream, bad rows, two shards."""
+    inputs = _inputs(folder)
+    options = {"separator": "|", "shard_tokens": 1500}
+    small_build(inputs, folder / "undisturbed", **options)
+    return Scenario(inputs, options, {}, files_of(folder / "undisturbed"))
+
+
+def appended(folder: Path) -> Scenario:
+    """A stream with a bad row behind a corpus that has bad rows too, both with a validation split."""
+    inputs = _inputs(folder)
+    options = {"separator": "|", "val_fraction": 0.25}
+    out = folder / "undisturbed"
+    small_build(inputs[:1], out, **options)
+    old = files_of(out)
+    small_build(inputs[1:], out, append=True, **options)
+    return Scenario(inputs[1:], {**options, "append": True}, old, files_of(out))
+
+
+def _inputs(folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = write_rows(folder / "rows.jsonl", some_texts(9))
+    rows.write_bytes(rows.read_bytes() + b"no row\n")
+    text = folder / "text.txt"
+    text.write_bytes("|".join(some_texts(12, start=40)).encode() + b"|\xff\xfe|")
+    return [rows, text]
+
+
+# ------------------------------------------------------------------------------------------------ what must hold
+
+
+def check_left(scenario: Scenario, out: Path, *, new: bool = False) -> None:
+    """Nothing torn is readable: no corpus, the earlier one, or the new one, each whole. `new`: only that will do."""
+    left = files_of(out) if out.exists() else {}
+    manifest = left.get("manifest.json")
+    if manifest is None:
+        assert not new, "the finished corpus is gone"
+        assert not scenario.old, "the earlier corpus is gone"
+        _refuses(out)
+        return
+    if manifest == scenario.new["manifest.json"]:
+        expected = scenario.new
+    else:
+        assert scenario.old, "a manifest of no corpus"
+        assert not new, "the finished corpus is the earlier one"
+        expected = scenario.old
+    for name, data in expected.items():
+        found = left.get(name, b"")
+        assert found == data or (name == "bad_rows.jsonl" and found.startswith(data)), f"{name} is torn"
+    corpus = tokenriver.open_corpus(out)
+    corpus.read(0, corpus.num_tokens)
+    corpus.document(0)
+    findings = tokenriver.verify(out)
+    assert not findings, f"verify found {findings[0]}"
+
+
+def _refuses(out: Path) -> None:
+    try:
+        tokenriver.open_corpus(out)
+    except RiverError:
+        return
+    raise AssertionError("opened without a manifest")
+
+
+def check_rerun(scenario: Scenario, out: Path) -> BuildReport:
+    """The same command again ends with the files of the undisturbed build and no other."""
+    try:
+        report = scenario.build(out)
+    except RiverError as error:
+        raise AssertionError(f"the rerun failed: {error}") from error
+    found = files_of(out)
+    assert found.keys() == scenario.new.keys(), f"other files: {sorted(found.keys() ^ scenario.new.keys())}"
+    for name, data in scenario.new.items():
+        assert found[name] == data, f"{name} differs"
+    return report
+
+
+# ------------------------------------------------------------------------------------------------ every call
+
+
+def count_calls(scenario: Scenario, place: Path) -> list[str]:
+    """Names of all calls that an undisturbed build makes."""
+    disk = FaultyDisk()
+    out = scenario.begin(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "system", disk)
+        scenario.build(out)
+    return disk.calls
+
+
+def strike(scenario: Scenario, place: Path, at: int, fault: str) -> tuple[FaultyDisk, str]:
+    """A build during which call `at` goes wrong, and how it ended: "done", "died" or the error's text."""
+    disk = FaultyDisk(at, fault)
+    out = scenario.begin(place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "system", disk)
+        try:
+            scenario.build(out)
+        except Died:
+            return disk, "died"
+        except RiverError as error:
+            return disk, str(error)
+    return disk, "done"
+
+
+def every_call(scenario: Scenario, place: Path, fault: str, step: int = 1) -> int:
+    """Let each call of a build go wrong in turn, check what is left and run again; number of faults."""
+    at = 0
+    while True:
+        disk, end = strike(scenario, place, at, fault)
+        out = place / CORPUS
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "system", QuickDisk())
+            if not disk.struck:
+                assert end == "done"
+                return -(-at // step)
+            context = f"call {at} ({disk.calls[at]}), {fault}"
+            try:
+                _judge(scenario, out, fault, (disk.calls[at], end))
+                check_rerun(scenario, out)
+            except AssertionError as error:
+                raise AssertionError(f"{context}: {error}") from error
+        at += step
+
+
+def _judge(scenario: Scenario, out: Path, fault: str, what: tuple[str, str]) -> None:
+    call, end = what
+    must_fail = {"die": True, "short": False, "full": call in HARD, "eio": call in HARD}[fault]
+    assert end != "done" or not must_fail, "the build went on as if nothing had happened"
+    check_left(scenario, out, new=end == "done")
+
+
+HARD = ("create", "write", "copy", "fsync", "replace", "mkdir")
+"""Calls without which there is no file: their failure is never passed over."""
+
+
+# ------------------------------------------------------------------------------------------------ lost power
+
+
+def record(scenario: Scenario, place: Path) -> Iterator[tuple[bool, Path]]:
+    """(the build had returned, folder) of every state in which lost power may leave the disk of a build."""
+    scenario.begin(place / "live")
+    disk = RecordingDisk(place / "live")
+    initial = disk.initial()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "system", disk)
+        scenario.build(place / "live" / CORPUS)
+    for number, state in lost_power(initial, disk.log):
+        root = place / "state"
+        shutil.rmtree(root, ignore_errors=True)
+        state.write_to(root)
+        yield number == len(disk.log), root
+
+
+def every_loss_of_power(scenario: Scenario, place: Path) -> int:
+    """Check every state after lost power, and run the build again in it; number of states."""
+    count = 0
+    for returned, root in record(scenario, place):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "system", QuickDisk())
+            check_left(scenario, root / CORPUS, new=returned)
+            check_rerun(scenario, root / CORPUS)
+        count += 1
+    return count

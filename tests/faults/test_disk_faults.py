@@ -1,0 +1,117 @@
+"""Every call that a build makes to the disk goes wrong once: the process dies before it, the disk takes a part of a
+write, is full from there on, or fails. Nothing torn is readable, and the same command ends with the same bytes."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fault_harness import Scenario, appended, check_left, check_rerun, count_calls, every_call, one_shot, strike
+from faulty_disks import DIE, EIO, FULL, SHORT, Died, FaultyDisk
+from small_builds import QuickDisk, files_of, small_build
+from tokenriver import files
+from tokenriver.errors import LimitError, RiverError
+
+SCENARIOS = [one_shot, appended]
+
+
+@pytest.fixture(autouse=True)
+def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "system", QuickDisk())
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory, where there is one: thousands of small files are made and removed."""
+    shared = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
+    yield folder
+    shutil.rmtree(folder)
+
+
+Make = Callable[[Path], Scenario]
+
+
+@pytest.mark.parametrize("make", SCENARIOS)
+@pytest.mark.parametrize(("fault", "step"), [(DIE, 1), (EIO, 1), (FULL, 3), (SHORT, 4)])
+def test_every_call(memory: Path, make: Make, fault: str, step: int) -> None:
+    scenario = make(memory / "inputs")
+    assert every_call(scenario, memory / "place", fault, step) * step >= 120
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", SCENARIOS)
+@pytest.mark.parametrize("fault", [FULL, SHORT])
+def test_every_call_without_gaps(memory: Path, make: Make, fault: str) -> None:
+    assert every_call(make(memory / "inputs"), memory / "place", fault) >= 120
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", SCENARIOS)
+def test_a_second_fault_during_the_rerun(memory: Path, make: Make) -> None:
+    scenario = make(memory / "inputs")
+    for first in range(0, len(count_calls(scenario, memory / "place")), 5):
+        for second in range(first % 7, 120, 11):
+            for fault in (DIE, EIO):
+                strike(scenario, memory / "place", first, DIE)
+                out = memory / "place" / "corpus"
+                disk = FaultyDisk(second, fault)
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(files, "system", disk)
+                    with suppress(Died, RiverError):
+                        scenario.build(out)
+                check_left(scenario, out)
+                check_rerun(scenario, out)
+
+
+def test_a_full_disk_is_an_ordinary_error_that_names_path_and_cure(memory: Path) -> None:
+    scenario = one_shot(memory / "inputs")
+    calls = count_calls(scenario, memory / "place")
+    number = calls.index("write", calls.index("copy"))
+    _, end = strike(scenario, memory / "place", number, FULL)
+    assert "cannot write: No space left on device; free space" in end
+    assert str(memory / "place" / "corpus") in end
+    disk = FaultyDisk(calls.index("write"), FULL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "system", disk)
+        with pytest.raises(LimitError, match="run the same command again"):
+            scenario.build(memory / "other")
+
+
+def test_the_third_of_five_shards_cannot_be_named(memory: Path) -> None:
+    """R043: the manifest is not published, the rerun completes."""
+    inputs = one_shot(memory / "inputs").inputs
+    options = {"separator": "|", "shard_tokens": 300}
+    small_build(inputs, memory / "undisturbed", **options)
+    assert len([name for name in files_of(memory / "undisturbed") if name.endswith(".bin")]) >= 5
+    scenario = Scenario(inputs, options, {}, files_of(memory / "undisturbed"))
+
+    class Broken(QuickDisk):
+        def replace(self, source: Path, target: Path) -> None:
+            if target.name == "tokens_train_000002.bin":
+                raise PermissionError(13, "Permission denied")
+            super().replace(source, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "system", Broken())
+        with pytest.raises(RiverError, match=r"tokens_train_000002\.bin: cannot write"):
+            scenario.build(memory / "place" / "corpus")
+    check_left(scenario, memory / "place" / "corpus")
+    assert (memory / "place" / "corpus" / "tokens_train_000001.bin").exists()
+    report = check_rerun(scenario, memory / "place" / "corpus")
+    assert report.resumed == report.units
+
+
+def test_a_cleaned_up_corpus_is_told_from_one_that_was_not(memory: Path) -> None:
+    """A kill after the commit, at each step of the cleaning up: the rerun finishes it and reports a complete corpus."""
+    scenario = one_shot(memory / "inputs")
+    calls = count_calls(scenario, memory / "place")
+    committed = max(i for i, call in enumerate(calls) if call == "replace") + 1
+    for at in range(committed, len(calls)):
+        strike(scenario, memory / "place", at, DIE)
+        report = check_rerun(scenario, memory / "place" / "corpus")
+        assert report.complete_before
+        assert report.units == 0
