@@ -50,7 +50,10 @@ def _loaded(name: str) -> Kind:
 def read_head(path: Path) -> tuple[str, bytes, InputError | None]:
     """(compression, the first decompressed bytes, the damage if an archive gave none at all)."""
     with naming(path, "read"), path.open("rb", buffering=0) as file:
-        compression = sniff_compression(file.read(HEAD))
+        raw = file.read(HEAD)
+    compression = sniff_compression(raw)
+    if not compression:
+        return "", raw, None
     head = b""
     try:
         for block in read_blocks(path, compression, block_bytes=HEAD):
