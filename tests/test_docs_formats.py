@@ -1,0 +1,95 @@
+"""docs/formats.md against the code: a reader written from the document must read what we write."""
+
+import hashlib
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from small_corpora import make_corpus, shard_bytes
+from tokenriver import foreign, registry
+from tokenriver.corpus import open_corpus
+from tokenriver.formats import _bin, _docindex, llmc
+from tokenriver.manifest import ShardInfo, SourceInfo, TokenizerInfo
+
+TEXT = (Path(__file__).resolve().parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
+
+
+def _table(after: str) -> list[list[str]]:
+    """Cells of the first table after a line, without its two head lines."""
+    rows = re.search(r"(?:^\|.*\n)+", TEXT[TEXT.index(after) :], re.MULTILINE)
+    assert rows is not None
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows[0].splitlines()[2:]]
+
+
+def _eval(size: str, **values: int) -> int:
+    """The value of a cell such as `16 + 8·K`."""
+    total = 0
+    for term in size.split(" + "):
+        product = 1
+        for factor in term.split("·"):
+            product *= values[factor] if factor in values else int(factor)
+        total += product
+    return total
+
+
+@pytest.mark.parametrize(("dtype", "item"), [("uint16", 2), ("uint32", 4)])
+def test_a_shard_is_read_by_its_table(dtype: str, item: int) -> None:
+    header = llmc.header(5, dtype)
+    rows = _table("## Shard")
+    assert [row[0] for row in rows] == ["0", "4", "8", "12", "1024"]
+    numbers = [int.from_bytes(header[int(row[0]) : int(row[0]) + int(row[1])], "little") for row in rows[:3]]
+    for number, row in zip(numbers[:2], rows, strict=False):
+        assert f"{number} for {dtype} ids" in row[3]
+    assert numbers[2] == 5
+    assert not any(header[int(rows[3][0]) :])
+    assert int(rows[3][0]) + int(rows[3][1]) == len(header) == _bin.LLMC_HEADER_BYTES
+    assert f"{item}·N" in rows[4][1]
+    assert rows[2][3].endswith(f"1 to {_bin.LLMC_MAX_TOKENS}")
+
+
+def test_an_index_is_read_by_its_table() -> None:
+    ends, records, sources = np.array([3, 4, 9]), np.array([7, 8, 2**40]), np.array([0, 5, 1], np.int32)
+    data = b"".join(_docindex.pack_index(ends, records, sources))
+    rows = _table("## Document index")
+    columns = []
+    for offset, size, kind, _ in rows:
+        start = _eval(offset, K=3)
+        piece = data[start : start + _eval(size, K=3)]
+        columns.append(piece.decode() if kind == "bytes" else np.frombuffer(piece, np.dtype(kind)).tolist())
+    assert columns == ["TRDOCS01", [3], ends.tolist(), records.tolist(), sources.tolist()]
+    assert len(data) == _eval("16 + 20·K", K=3) == _docindex.HEADER_BYTES + 3 * _docindex.BYTES_PER_DOCUMENT
+    assert "The file is 16 + 20·K bytes long" in TEXT
+
+
+def test_the_manifest_has_the_keys_of_its_tables(tmp_path: Path) -> None:
+    make_corpus(tmp_path, {"train": [[[1, 2]]]})
+    data = (tmp_path / "manifest.json").read_bytes()
+    content = json.loads(data)
+    assert [row[0].strip("`") for row in _table("## `manifest.json`")] == list(content)
+    for name, kind in (("shards", ShardInfo), ("sources", SourceInfo), ("tokenizer", TokenizerInfo)):
+        keys = [row[0].strip("`") for row in _table(f"\n`{name}`:")]
+        assert keys == [field.name for field in fields(kind)]
+        assert sorted(keys) == list(content[name])
+    assert content["digest"] == hashlib.sha256(data.replace(content["digest"].encode(), b"0" * 64)).hexdigest()
+    shards = {"train": list(map(list, zip(content["shards"]["num_tokens"], content["shards"]["sha256"], strict=True)))}
+    text = json.dumps([content["tokenizer"]["fingerprint"], content["dtype"], shards], separators=(",", ":"))
+    assert "the line `tokenriver corpus 1`" in TEXT
+    found = hashlib.sha256(f"tokenriver corpus 1\n{text}".encode()).hexdigest()
+    assert found == open_corpus(tmp_path).fingerprint
+
+
+def test_every_format_has_its_row() -> None:
+    assert sorted(row[0].strip("`") for row in _table("## Files without a manifest")) == registry.names("formats")
+
+
+def test_a_sampled_fingerprint_is_computed_as_it_says(tmp_path: Path) -> None:
+    ids = np.random.default_rng(0).integers(0, 50000, 5000).astype("<u2")
+    (tmp_path / "a.bin").write_bytes(shard_bytes(ids[:2048].tolist()))
+    head = b"tokenriver sample 1 llmc uint16 2048\n"
+    expected = hashlib.sha256(head + ids[:2048].tobytes()).hexdigest()
+    assert open_corpus(tmp_path / "a.bin").fingerprint == f"sampled:{expected}"
+    assert f"{foreign.BLOCKS}\nblocks of {foreign.BLOCK_IDS} ids" in TEXT
