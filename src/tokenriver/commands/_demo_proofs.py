@@ -154,7 +154,8 @@ def rates(stage: Stage) -> Values:
 
 
 def _share(rate: float, ceiling: float, unit: str) -> Sequence[str]:
-    return f"{rate / 1e6:,.0f} {unit}", f"{ceiling / 1e6:,.0f} {unit}", f"{rate / ceiling:.0%}"
+    million = [f"{value / 1e6:,.{0 if value >= 1e7 else 1}f} {unit}" for value in (rate, ceiling)]
+    return *million, f"{rate / ceiling:.0%}"
 
 
 def _say(words: Sequence[str]) -> None:

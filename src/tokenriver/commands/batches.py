@@ -40,7 +40,8 @@ def run(
 ) -> None:
     """Show what a model would see: decoded rows, their documents, and where there is no loss.
 
-    Each line is a run of positions of one document; the same rows that Loader gives with the same arguments.
+    A line is a run of positions of one document. These are the rows that
+    Loader gives with the same arguments.
 
     Example:  tokenriver batches corpus --seq-len 1024 --batch-size 8 --steps 3
     """

@@ -26,8 +26,9 @@ def run(
 ) -> None:
     """Measure the loader on this corpus, beside a bare numpy gather in the same run.
 
-    Shuffled rows from the stored ids to int64 inputs and targets, one thread; the gather is the least that any loader
-    must do. Million ids a second. A corpus larger than memory measures the disk.
+    Shuffled rows from the stored ids to int64 inputs and targets, one thread;
+    the gather is the least that any loader must do. Million ids a second. A
+    corpus larger than memory measures the disk.
 
     Example:  tokenriver bench corpus
     """

@@ -41,10 +41,11 @@ def run(
 ) -> None:
     """Turn text into a corpus of token ids: exact, parallel, and safe to stop at any moment.
 
-    Run the same command again after a crash, a full disk or Ctrl-C: what is done stays done, and the corpus comes out
-    the same to the byte. Inputs are JSON lines (plain, gzip, zstd), plain text, Parquet, or an Arrow folder.
+    Inputs are JSON lines, plain text, Parquet, or an Arrow folder; text may be
+    packed by gzip or zstd. After a crash, a full disk or Ctrl-C run the same
+    command again: what is done stays done, and the corpus comes out the same.
 
-    Example:  tokenriver build corpus.jsonl.zst -o corpus --tokenizer gpt2 --val-fraction 0.01
+    Example:  tokenriver build text.jsonl.zst -o corpus --val-fraction 0.01
     """
     begin = time.perf_counter()
     with _output.progress(f"building {out}") as report:

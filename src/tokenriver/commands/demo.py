@@ -27,7 +27,8 @@ def run(
 ) -> None:
     """Watch the main job on real text found on this machine: build, verify, kill, resume, serve to 1, 2 and 3 ranks.
 
-    Needs no network. Every figure is measured in this run; exit code 1 if a proof fails.
+    Needs no network. Every figure is measured in this run. Exit code 1 if a
+    proof fails.
 
     Example:  tokenriver demo
     """

@@ -26,9 +26,9 @@ def run(
 ) -> None:
     """Say what a corpus is, and what a given trainer would refuse about it.
 
-    Exit code 1 when the trainer of --for would refuse something.
+    Exit code 1 if the trainer of --for would refuse something.
 
-    Example:  tokenriver info corpus --for llmc --batch-size 32 --seq-len 1024 --world-size 8
+    Example:  tokenriver info corpus --for llmc --batch-size 32 --seq-len 1024
     """
     if trainer is not None and trainer not in _trainers.TRAINERS:
         raise typer.BadParameter(f"got {trainer!r}, expected {' or '.join(_trainers.TRAINERS)}", param_hint="--for")

@@ -24,8 +24,8 @@ def run(
 ) -> None:
     """Check a corpus: checksums and invariants, or decode it and compare it with its sources.
 
-    Every shard and index is read and compared with the manifest: sizes, checksums, document bounds, largest id.
-    Exit code 1 when there is a finding.
+    Every shard and index is read and compared with the manifest: sizes,
+    checksums, document bounds, largest id. Exit code 1 if there are findings.
 
     Example:  tokenriver verify corpus --against-inputs
     """
