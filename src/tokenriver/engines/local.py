@@ -7,6 +7,7 @@ forked after threads, and the user's script is not imported again.
 
 import io
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -128,12 +129,7 @@ class _Member:
 
     def __init__(self, number: int, name: TokenizerName) -> None:
         self._number = number
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-W", "ignore", "-c", BOOT, *_search_path()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
+        self._process = _start_process()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input = self._process.stdin
@@ -207,6 +203,20 @@ class _Member:
     def _close_input(self) -> None:
         with suppress(OSError):
             self._input.close()
+
+
+def _start_process() -> "subprocess.Popen[bytes]":
+    """A worker is born deaf to the keyboard: the parent hears it, and ends its workers."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-W", "ignore", "-c", BOOT, *_search_path()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _search_path() -> list[str]:

@@ -10,7 +10,6 @@ writes beside the rerun.
 import io
 import os
 import queue
-import signal
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,7 +32,6 @@ BOOT = "import sys; sys.path[:] = sys.argv[1:]; from tokenriver.engines.worker i
 
 def main() -> None:
     """Serve units from standard input to standard output until the end is announced."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears the keyboard and closes the pipe
     stdin, stdout = sys.stdin.buffer, io.FileIO(1, "wb", closefd=False)
     sys.stdout = sys.stderr  # nothing but messages may go to the parent
     try:
@@ -42,7 +40,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _listen(stdin: IO[bytes], inbox: "queue.Queue[Message]") -> None:
+def _listen(stdin: IO[bytes], inbox: "queue.SimpleQueue[Message]") -> None:
     while (message := receive(stdin)) is not None:
         inbox.put(message)
         if "end" in message[0]:
@@ -54,7 +52,7 @@ def _serve(stdin: IO[bytes], stdout: io.FileIO) -> None:
     tokenizer: Tokenizer | None = None
     work: Work | None = None
     pending: Future[None] | None = None
-    inbox: queue.Queue[Message] = queue.Queue(1)
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(stdin, inbox), daemon=True).start()
     with ThreadPoolExecutor(1) as committer:
         while "end" not in (message := inbox.get())[0]:
