@@ -70,13 +70,17 @@ def look(asked: Asked) -> Contents:
 def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
     """The shards, opened when they are used and checked against what is known of them."""
     module = registry.load("formats", contents.format)
+    unseen = (
+        bytearray(b"\1" * len(contents.shards)) if contents.manifest is not None else bytearray(len(contents.shards))
+    )
 
     def opener(number: int) -> ShardReader:
         shard = contents.shards[number]
-        if contents.manifest is not None:
+        if unseen[number]:
             _check_regular(shard.path)
             if shard.num_documents is not None:
                 _check_regular(shard.path.with_name(index_name(shard.path.name)))
+            unseen[number] = 0
         reader: ShardReader = module.open_reader(shard.path, dtype=asked_dtype)
         if reader.num_tokens != shard.num_tokens or reader.dtype != contents.dtype:
             raise FormatError(

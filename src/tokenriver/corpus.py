@@ -136,9 +136,11 @@ class Corpus:
         """(source number, record, ids) of every document in river order; ids are mapped views, framing included."""
         self._need_documents()
         for shard in range(len(self.shards)):
-            columns, ids, start = self._documents(shard), self._river.shelf[shard].ids, 0
+            columns, reader, start = self._documents(shard), self._river.shelf[shard], 0
+            ids = reader.ids
             for at in range(0, len(columns[0]), WALK):
                 ends, records, sources = (column[at : at + WALK].tolist() for column in columns)
+                reader.read_ahead(start, ends[-1])
                 for end, record, source in zip(ends, records, sources, strict=True):
                     yield source, record, ids[start:end]
                     start = end

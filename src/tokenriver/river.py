@@ -16,6 +16,8 @@ from tokenriver.types import Ids, Int64
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
 BLOCK_BYTES = 1 << 20
+# ids that are read in order at a time, and how many are worth asking the disk for beforehand
+STRETCH, AHEAD = 1 << 20, 1 << 12
 # views for so many window lengths are kept
 MAX_LENGTHS = 8
 # maps held beside the shelf's while windows of many shards are copied
@@ -58,7 +60,10 @@ class River:
         done = 0
         while done < len(out):
             shard, offset = self.locate(start + done)
-            ids = self.shelf[shard].ids[offset : offset + len(out) - done]
+            reader = self.shelf[shard]
+            ids = reader.ids[offset : offset + min(len(out) - done, STRETCH)]
+            if len(ids) > AHEAD:
+                reader.read_ahead(offset, offset + len(ids))
             out[done : done + len(ids)] = ids
             done += len(ids)
 
@@ -116,7 +121,7 @@ class River:
         item = self.dtype.itemsize
         shards = np.searchsorted(self.ends, starts, "right")
         offsets = (starts - self.begins[shards]) * item
-        views: dict[int, memoryview] = {}
+        views = dict(enumerate(self._views))
         pieces: list[memoryview | bytes] = []
         for shard, offset in zip(shards.tolist(), offsets.tolist(), strict=True):
             left = n * item

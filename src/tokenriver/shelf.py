@@ -1,9 +1,10 @@
 """Shards opened on use, and let go when others are used: a map holds a descriptor, and a corpus may have 10,000 shards.
 
-No lock: a dict's own operations are atomic, so threads at worst open a shard twice, and a fork never inherits a lock
-that nobody will release. Nothing is closed by force: an array that a caller still holds keeps its map.
+No lock: a dictionary's own operations are atomic, so threads at worst open a shard twice, and a fork never inherits a
+lock that nobody will release. Nothing is closed by force: an array that a caller still holds keeps its map.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -18,7 +19,7 @@ class Shelf:
     def __init__(self, opener: Callable[[int], ShardReader], limit: int = LIMIT) -> None:
         self._opener = opener
         self._limit = limit
-        self._open: dict[int, ShardReader] = {}
+        self._open: OrderedDict[int, ShardReader] = OrderedDict()
 
     def __getitem__(self, number: int) -> ShardReader:
         reader = self._open.pop(number, None)
@@ -26,9 +27,8 @@ class Shelf:
             reader = self._opener(number)
         self._open[number] = reader
         while len(self._open) > self._limit:
-            # another thread may have taken the oldest away meanwhile
-            with suppress(KeyError, RuntimeError, StopIteration):
-                del self._open[next(iter(self._open))]
+            with suppress(KeyError):  # another thread may have taken them away meanwhile
+                self._open.popitem(last=False)
         return reader
 
     def __len__(self) -> int:

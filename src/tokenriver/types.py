@@ -197,6 +197,9 @@ class ShardReader(Protocol):
     def ids(self) -> Ids:
         """(num_tokens,) all ids, mapped read-only."""
 
+    def read_ahead(self, start: int, stop: int) -> None:
+        """Say that the ids [start, stop) of the shard are read next, in order."""
+
     def close(self) -> None: ...
 
 

@@ -26,7 +26,7 @@ from tokenriver.manifest import (
     index_name,
     read_manifest,
 )
-from tokenriver.types import Ids, ShardReader, Tokenizer
+from tokenriver.types import ShardReader, Tokenizer
 
 MAX_DIFFERENCES = 100
 BLOCK_IDS = 1 << 22
@@ -101,7 +101,7 @@ def _shard(folder: Path, manifest: Manifest, shard: ShardInfo) -> Iterator[Findi
         if reader.num_tokens != shard.num_tokens or reader.dtype != np.dtype(manifest.dtype):
             got = f"{reader.num_tokens} {reader.dtype} ids"
             yield Finding(str(path), "header", got, f"{shard.num_tokens} {manifest.dtype} ids")
-        yield from _vocabulary(path, reader.ids, manifest.tokenizer.vocab_size)
+        yield from _vocabulary(path, reader, manifest.tokenizer.vocab_size)
         if shard.index_bytes and not unindexed:
             yield from _documents(index, reader, manifest, shard)
     except (FormatError, InputError) as error:
@@ -125,9 +125,11 @@ def _file(path: Path, size: int, sha256: str) -> Iterator[Finding]:
             yield Finding(str(path), "sha256", found, sha256)
 
 
-def _vocabulary(path: Path, ids: Ids, vocab_size: int) -> Iterator[Finding]:
+def _vocabulary(path: Path, reader: ShardReader, vocab_size: int) -> Iterator[Finding]:
     """The first id outside the vocabulary."""
+    ids = reader.ids
     for at in range(0, len(ids), BLOCK_IDS):
+        reader.read_ahead(at, min(at + BLOCK_IDS, len(ids)))
         block = ids[at : at + BLOCK_IDS]
         if int(block.max()) >= vocab_size:
             first = at + int(np.argmax(block >= vocab_size))
@@ -180,11 +182,6 @@ def _balance(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     # an append that is not finished lists its own behind them
     if lines < bad or (lines > bad and not (folder / BUILD_FOLDER).is_dir()):
         yield Finding(str(listed), "bad rows listed", str(lines), str(bad))
-
-
-def _lines(path: Path) -> int:
-    with files.naming(path, "read"), path.open("rb") as file:
-        return sum(1 for _ in file)
 
 
 def _lines(path: Path) -> int:

@@ -9,6 +9,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -68,6 +69,23 @@ def map_array(fd: int, dtype: np.dtype[Any], offset: int, count: int) -> np.ndar
     return np.frombuffer(mmap.mmap(fd, offset + count * dtype.itemsize, access=mmap.ACCESS_READ), dtype, count, offset)
 
 
+@dataclass(frozen=True, slots=True)
+class MappedIds:
+    """The ids of a file, and the map that they are in."""
+
+    ids: Ids
+    mapping: mmap.mmap
+    offset: int
+
+
+def map_ids(fd: int, dtype: np.dtype[Any], offset: int, count: int) -> MappedIds:
+    """The ids of an open file, mapped for windows here and there: the system is told not to read ahead, which around
+    a window of 2 KiB would be megabytes. The caller has checked the size and that there are ids."""
+    mapping = mmap.mmap(fd, offset + count * dtype.itemsize, access=mmap.ACCESS_READ)
+    mapping.madvise(mmap.MADV_RANDOM)
+    return MappedIds(np.frombuffer(mapping, dtype, count, offset), mapping, offset)
+
+
 def llmc_header(num_tokens: int, dtype: str) -> bytes:
     """The 1024 bytes before the ids of an llm.c shard: magic, version, count, and zeros (formats.md, 1 and 2)."""
     if not 0 < num_tokens <= LLMC_MAX_TOKENS:
@@ -96,14 +114,14 @@ def read_llmc_header(path: Path, fd: int, size: int) -> tuple[str, int]:
     return dtype, count
 
 
-def map_llmc(path: Path, asked: str | None) -> Ids:
+def map_llmc(path: Path, asked: str | None) -> MappedIds:
     """The ids of an llm.c shard, mapped; FormatError where the file is damaged or `asked` is not its dtype."""
     fd, size = open_regular(path)
     try:
         name, count = read_llmc_header(path, fd, size)
         if asked is not None and id_dtype(asked) != DTYPES[name]:
             raise FormatError(f"{path}: dtype: got {name} by its magic, expected {asked}; leave dtype out")
-        return map_array(fd, DTYPES[name], LLMC_HEADER_BYTES, count)
+        return map_ids(fd, DTYPES[name], LLMC_HEADER_BYTES, count)
     finally:
         os.close(fd)
 
@@ -135,17 +153,31 @@ class BinReader:
     them, mapped and checked when first asked for. Pickles as the call that opened it."""
 
     def __init__(
-        self, opener: Callable[..., Self], path: Path, ids: Ids, index: Index | None = None, *, asked: str | None
+        self,
+        opener: Callable[..., Self],
+        path: Path,
+        mapped: MappedIds,
+        index: Index | None = None,
+        *,
+        asked: str | None,
     ) -> None:
         self._opener, self._path, self._asked = opener, path, asked
-        self._ids, self._index, self._columns = ids, index, None
-        self.num_tokens, self.dtype = len(ids), ids.dtype
+        self._mapped: MappedIds | None = mapped
+        self._index, self._columns = index, None
+        self.num_tokens, self.dtype = len(mapped.ids), mapped.ids.dtype
 
     _columns: tuple[Int64, Int64, Int32] | None
 
     @property
     def ids(self) -> Ids:
-        return self._ids
+        return np.empty(0, self.dtype) if self._mapped is None else self._mapped.ids
+
+    def read_ahead(self, start: int, stop: int) -> None:
+        """Have the system read the ids [start, stop) from the disk while others are looked at."""
+        if self._mapped is not None and start < stop:
+            begin, end = (self._mapped.offset + at * self.dtype.itemsize for at in (start, stop))
+            begin -= begin % mmap.PAGESIZE
+            self._mapped.mapping.madvise(mmap.MADV_WILLNEED, begin, end - begin)
 
     @property
     def doc_ends(self) -> Int64 | None:
@@ -163,7 +195,7 @@ class BinReader:
 
     def close(self) -> None:
         """Let go of the maps; arrays already handed out stay valid."""
-        self._ids, self._columns = self._ids[:0].copy(), None
+        self._mapped = self._columns = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._opener, self._path, self._asked)

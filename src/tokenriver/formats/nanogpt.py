@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from tokenriver.errors import FormatError, LimitError
-from tokenriver.formats._bin import BinReader, BinWriter, has_llmc_magic, id_dtype, map_array, open_regular
+from tokenriver.formats._bin import BinReader, BinWriter, has_llmc_magic, id_dtype, map_ids, open_regular
 
 SUFFIX = ".bin"
 STORES: frozenset[str] = frozenset()
@@ -27,10 +27,10 @@ def open_reader(path: Path, *, dtype: str | None = None) -> BinReader:
     try:
         if size == 0 or size % kind.itemsize:
             raise FormatError(f"{path}: size: got {size} bytes, expected a positive multiple of {kind.itemsize}")
-        ids = map_array(fd, kind, 0, size // kind.itemsize)
+        mapped = map_ids(fd, kind, 0, size // kind.itemsize)
     finally:
         os.close(fd)
-    return BinReader(open_reader, path, ids, asked=dtype)
+    return BinReader(open_reader, path, mapped, asked=dtype)
 
 
 def open_writer(path: Path, *, dtype: str, num_tokens: int) -> BinWriter:
