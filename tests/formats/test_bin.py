@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from small_corpora import shard_bytes
 
+from small_corpora import shard_bytes
 from tokenriver.formats import llmc
 
 
