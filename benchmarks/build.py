@@ -5,6 +5,7 @@ includes the interpreter's start for ours and for the bare scripts; the cold enc
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import zstandard
 
 import tokenriver
 from benchmarks import ceilings, corpus, measure
-from benchmarks.measure import MB, Figure, at_least, at_most, python
+from benchmarks.measure import MB, Figure, Run, at_least, at_most, python
 
 BARE = ("one", "pipes", "farm", "threads")
 WORKERS = 2
@@ -55,29 +56,29 @@ class Contest:
         self.digests: set[str] = set()
         measure.warm([self.texts.jsonl, *self.inputs["one"], *self.inputs["eight"]])
 
-    def ours(self, layout: str) -> float:
+    def ours(self, layout: str) -> Run:
         out = self._fresh_out()
-        seconds = measure.call(command(self.inputs[layout], out)).seconds
+        run = measure.call(command(self.inputs[layout], out))
         river = tokenriver.open_corpus(out)
         steps = range(0, river.num_tokens, 1 << 22)
         self._same(river.read(i, min(i + (1 << 22), river.num_tokens)).data for i in steps)
-        return seconds
+        return run
 
-    def bare(self, mode: str, layout: str) -> float:
+    def bare(self, mode: str, layout: str) -> Run:
         out = self._fresh_out()
         script = python(measure.HERE / "bare_scripts.py", mode, self.place.table, out, *self.inputs[layout])
-        seconds = measure.call(script, ENVIRONMENT).seconds
+        run = measure.call(script, ENVIRONMENT)
         self._same([out.read_bytes()])
-        return seconds
+        return run
 
-    def encoder(self, how: str) -> float:
+    def encoder(self, how: str) -> Run:
         script = python("-m", "benchmarks.ceilings", "encoder", how, self.place.table, self.texts.jsonl)
-        return float(measure.answer(script, ENVIRONMENT)["seconds"])
+        return _inside(measure.call(script, ENVIRONMENT))
 
-    def llmc(self) -> float:
+    def llmc(self) -> Run:
         out = self._fresh_out()
         script = python("-m", "benchmarks.ceilings", "llmc", self.place.table, out, self.texts.one)
-        return float(measure.answer(script)["seconds"])
+        return _inside(measure.call(script))
 
     def _fresh_out(self) -> Path:
         measure.drop(self.place.out)
@@ -99,15 +100,14 @@ def run(place: Place) -> list[Figure]:
     texts = contest.texts
     shares = ", ".join(f"{size / MB:.0f} MB {kind}" for kind, size in texts.shares.items())
     print(f"build: {texts.documents:,} documents, {texts.text_bytes / MB:.0f} MB of text ({shares})", flush=True)
-    jobs: dict[str, Callable[[], float]] = {}
+    jobs: dict[str, Callable[[], Run]] = {}
     for layout in contest.inputs:
         jobs[f"ours, {layout}"] = partial(contest.ours, layout)
         jobs |= {f"bare {mode}, {layout}": partial(contest.bare, mode, layout) for mode in BARE}
     jobs |= {f"encoder {how}": partial(contest.encoder, how) for how in ceilings.ENCODERS}
-    seconds = {name: measure.median(runs) for name, runs in measure.alternate(jobs, place.rounds).items()}
-    seconds["llm.c structure"] = contest.llmc()
+    runs = measure.alternate(jobs, place.rounds) | {"llm.c structure": [contest.llmc()]}
     measure.drop(place.out)
-    return _table({name: texts.text_bytes / MB / value for name, value in seconds.items()})
+    return _table(runs, texts.text_bytes / MB)
 
 
 def memory(place: Place) -> list[Figure]:
@@ -127,9 +127,19 @@ def memory(place: Place) -> list[Figure]:
     return [*lines, Figure(f"{MEMORY_MB[1]} MB over {MEMORY_MB[0]} MB", f"{growth:.2f} x", "independent of size")]
 
 
-def _table(speeds: Mapping[str, float]) -> list[Figure]:
+def _inside(run: Run) -> Run:
+    """The clock of the process itself, without its start and its reading; its CPU seconds would count those."""
+    return Run(float(json.loads(run.output)["seconds"]), 0.0, run.output)
+
+
+def _table(runs: Mapping[str, Sequence[Run]], size: float) -> list[Figure]:
+    speeds = {name: size / measure.median([one.seconds for one in some]) for name, some in runs.items()}
+    figures = []
+    for name, some in runs.items():
+        cpu = measure.median([one.cpu for one in some])
+        shown = f"{speeds[name]:.1f} MB/s" + (f", {cpu:.1f} CPU s" if cpu else "")
+        figures.append(Figure(name, shown, data=[(one.seconds, one.cpu) for one in some]))
     cold = max(speed for name, speed in speeds.items() if name.startswith("encoder"))
-    figures = [Figure(name, f"{speed:.1f} MB/s", data=speed) for name, speed in speeds.items()]
     for layout in ("one", "eight"):
         ours = speeds[f"ours, {layout}"]
         bare, name = max((speeds[f"bare {mode}, {layout}"], mode) for mode in BARE)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -9,11 +10,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
 MB = 1_000_000
 SAMPLE_SECONDS = 0.05
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Run:
     """One process from start to end."""
 
     seconds: float
+    cpu: float
+    """CPU seconds of the process and of all that it waited for: steadier than wall time where others work too."""
     output: str
 
 
@@ -67,12 +71,17 @@ def python(*arguments: object) -> list[str]:
 
 def call(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
     """Run a fresh process; its wall time includes the interpreter's start. A failure stops the benchmark."""
-    begin = time.perf_counter()
+    cpu, begin = _cpu(), time.perf_counter()
     done = subprocess.run(command, env=os.environ | dict(environment or {}), capture_output=True, text=True)
     seconds = time.perf_counter() - begin
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
-    return Run(seconds, done.stdout)
+    return Run(seconds, _cpu() - cpu, done.stdout)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def answer(command: Sequence[str], environment: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -81,10 +90,10 @@ def answer(command: Sequence[str], environment: Mapping[str, str] | None = None)
     return value
 
 
-def alternate(jobs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def alternate(jobs: Mapping[str, Callable[[], Value]], rounds: int) -> dict[str, list[Value]]:
     """Do every job once a round, the order turned by one each round, so that a drift of the machine meets all alike."""
     names = list(jobs)
-    values: dict[str, list[float]] = {name: [] for name in names}
+    values: dict[str, list[Value]] = {name: [] for name in names}
     for number in range(rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
