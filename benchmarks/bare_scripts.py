@@ -12,6 +12,10 @@ of the encoder; a text that holds the marker would come out wrong, which a scrip
   farm     one process decompresses and writes, two work: parse and encode, over pipes
   threads  one process: a thread decompresses, two parse and encode (encode_batch, which lets go of the GIL)
 
+Of the CPU time of `one` on 200 MB of text, the encoder takes 54 %, JSON and joining 19 %, decompression 15 %, start
+and rank table 8 %, writing 2 %. `farm` needs a third more CPU than `one` for its pipes and its starts, but runs on two
+cores; `pipes` is bounded by its encoding stage. `threads` needs encode_batch, whose result brings a large import.
+
 Start-up counts, so each process imports what it needs and no more: imports stand where they are used.
 """
 
