@@ -89,11 +89,12 @@ def test_without_document_bounds_each_row_is_a_sequence() -> None:
 
 def test_a_batch_travels_small_and_whole() -> None:
     loader = Loader(ArrayRiver(3001, [1500, 1501]), seq_len=3, global_batch=5, micro_batch=2, seed=3)
-    for batch in (loader.batch(7, 0), loader.batch(7, 2)):
+    served = [batch for _, batch in zip(range(6), loader, strict=False)]
+    for batch in (loader.batch(7, 0), loader.batch(7, 2), *served):
         data = pickle.dumps(batch)
         assert len(data) < 40_000  # the test's river is an array of 3,001 int64; nothing of a thousand rows is here
         there = pickle.loads(data)
-        for name in ("input_ids", "targets", "sample_ids", "row_numbers", "document_ids", "position_ids"):
+        for name in ("input_ids", "targets", "sample_ids", "row_numbers", "document_ids", "source_counts"):
             assert np.array_equal(getattr(there, name), getattr(batch, name)), name
         assert (there.step, there.micro, there.state) == (batch.step, batch.micro, batch.state)
 

@@ -436,6 +436,13 @@ def test_workers_divide_a_ranks_batches(stride: int) -> None:
         assert [b.input_ids.tolist() for b in part] == [b.input_ids.tolist() for b in whole[first::stride]]
 
 
+def test_workers_begin_at_the_start_of_an_unfinished_step() -> None:
+    loader = make(global_batch=6, micro_batch=2, order="sequential")
+    assert take(loader, 1) == [[0, 1]]
+    assert samples(loader.strided(0, 2)) == [[0, 1], [4, 5], [8, 9]]
+    assert take(loader, 1) == [[2, 3]]
+
+
 def test_a_loader_travels_and_stays_where_it_is() -> None:
     loader = make(global_batch=2)
     take(loader, 2)
