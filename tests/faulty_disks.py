@@ -91,6 +91,24 @@ class FaultyDisk(QuickDisk):
         return super().free_bytes(folder)
 
 
+class LyingDisk(QuickDisk):
+    """Writing call number `at` says that all went well, and has changed one bit."""
+
+    def __init__(self, at: int = -1) -> None:
+        self.at = at
+        self.calls = 0
+
+    def write(self, fd: int, data: memoryview) -> int:
+        return super().write(fd, memoryview(self._lie(bytes(data))))
+
+    def copy(self, source_fd: int, target_fd: int, count: int, offset: int) -> int:
+        return super().write(target_fd, memoryview(self._lie(os.pread(source_fd, count, offset))))
+
+    def _lie(self, data: bytes) -> bytes:
+        self.calls += 1
+        return data[:-1] + bytes([data[-1] ^ 1]) if self.calls - 1 == self.at else data
+
+
 # ------------------------------------------------------------------------------------------------ lost power
 
 

@@ -94,7 +94,7 @@ def naive(inputs: Sequence[Input], wanted: Wanted) -> Expected:
     val, train = _validation(kept, wanted)
     for split, chosen in (("train", train), ("val", val)):
         if chosen:
-            expected.splits[split] = _shards(chosen, wanted)
+            expected.splits[split] = shards_of(chosen, wanted)
     return expected
 
 
@@ -139,7 +139,8 @@ def cut_at(chosen: list[Document], ids: int, exact: bool) -> tuple[list[Document
     return chosen, []
 
 
-def _shards(chosen: list[Document], wanted: Wanted) -> list[list[Document]]:
+def shards_of(chosen: list[Document], wanted: Wanted) -> list[list[Document]]:
+    """Equal shares of whole documents, or exactly shard_tokens ids each."""
     total = sum(len(ids) for ids, _, _ in chosen)
     count = -(-total // wanted.shard_tokens)
     out, rest, done = [], chosen, 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from tokenriver.assembly import Parts, Segment, ids_of
 from tokenriver.errors import MismatchError
-from tokenriver.files import AtomicFile, naming, remove, temporary_name
+from tokenriver.files import AtomicFile, naming, remove, sha256_file, temporary_name
 from tokenriver.formats import llmc
 from tokenriver.formats._docindex import index_header, index_path
 from tokenriver.manifest import ShardInfo
@@ -60,7 +60,7 @@ class ShardMaker:
             with ThreadPoolExecutor(2) as pool:
                 synced = pool.submit(file.sync)
                 hashed = pool.submit(_sha256_named, temporary_name(job.path), job.path)
-                self._compare(job, len(header))
+                self._compare(job, header)
                 synced.result()
                 sha256 = hashed.result()
             file.commit()
@@ -85,11 +85,12 @@ class ShardMaker:
         with naming(path, "read"):
             return path.open("rb", buffering=0)
 
-    def _compare(self, job: ShardJob, header_bytes: int) -> None:
+    def _compare(self, job: ShardJob, header: bytes) -> None:
         """Read the shard back and compare it with its parts."""
         path = temporary_name(job.path)
         with naming(path, "read"), path.open("rb", buffering=0) as shard:
-            shard.seek(header_bytes)
+            if shard.read(len(header)) != header:
+                raise _differs(job.path)
             for unit, segments in groupby(job.segments, _unit):
                 if not self._same(shard, unit, list(segments)):
                     self._refuse(job, unit)
@@ -112,12 +113,10 @@ class ShardMaker:
         return True
 
     def _refuse(self, job: ShardJob, unit: int) -> None:
+        """The unit will be done anew."""
         key = self._parts.receipts[unit].key
         remove(receipt_path(self._parts.folder, key))
-        raise MismatchError(
-            f"{job.path}: unit {key[0]}-{key[1]}: what the disk gives back differs from what was written; check the "
-            f"disk, then run the same command again (that unit will be done anew)"
-        )
+        raise _differs(job.path, f"unit {key[0]}-{key[1]}: ")
 
     def _write_index(self, job: ShardJob) -> AtomicFile:
         """The document index, one column after another, a unit's documents in memory at a time."""
@@ -128,6 +127,8 @@ class ShardMaker:
                 for block in column(job):
                     if len(block):
                         file.write(block.data)
+        if sha256_file(file.path) != file.sha256:
+            raise _differs(file.path)
         return file
 
     def _ends(self, job: ShardJob) -> Iterator[Int64]:
@@ -150,6 +151,13 @@ class ShardMaker:
             sources = np.array([piece.source for piece in receipt.pieces], np.int64) + self._first_source
             pieces = self._parts.documents(segment.unit).pieces[segment.first : segment.last]
             yield sources[pieces].astype("<i4")
+
+
+def _differs(path: Path, what: str = "") -> MismatchError:
+    return MismatchError(
+        f"{path}: {what}what the disk gives back differs from what was written; check the disk, then run the same "
+        f"command again"
+    )
 
 
 def _unit(segment: Segment) -> int:
