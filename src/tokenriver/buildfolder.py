@@ -116,7 +116,7 @@ def _refuse_strangers(out: Path, name: str) -> None:
         if f == BAD_ROWS_NAME or f.startswith((f"{name}_train_", f"{name}_val_"))
     ]
     if taken:
-        raise InputError(f"{out / taken[0]}: is there already and is no corpus of ours; choose another folder or name")
+        raise InputError(f"{out / taken[0]}: belongs to no corpus; remove it, or choose another folder or name")
 
 
 def _failed(folder: Path) -> set[str]:
