@@ -1,0 +1,183 @@
+"""The pool of workers: death, errors and interruption end it within moments, and leave a build that can go on."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tokenriver
+from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
+from tokenriver import files
+from tokenriver.engines import local
+from tokenriver.errors import InputError, RiverError
+
+OPTIONS: dict[str, object] = {"workers": 3, "unit_bytes": 2048}
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
+    """The worker processes, as they are started."""
+    found: list[subprocess.Popen[bytes]] = []
+    start = local._start_process
+
+    def noting() -> "subprocess.Popen[bytes]":
+        found.append(start())
+        return found[-1]
+
+    monkeypatch.setattr(local, "_start_process", noting)
+    monkeypatch.setattr(files, "system", QuickDisk())
+    return found
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    return write_rows(tmp_path / "rows.jsonl", some_texts(400))
+
+
+def gone(processes: "list[subprocess.Popen[bytes]]") -> bool:
+    return all(process.poll() is not None for process in processes)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_worker_that_is_killed_is_named_with_its_unit(
+    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]", number: signal.Signals
+) -> None:
+    """R135."""
+    small_build(rows, tmp_path / "undisturbed", unit_bytes=2048)
+    seen = 0
+
+    def kill(done: int, total: int) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2:
+            started[1].send_signal(number)
+
+    with pytest.raises(RiverError) as error:
+        small_build(rows, tmp_path / "out", progress=kill, **OPTIONS)
+    expected = f"worker 1: died (killed by signal {int(number)}) at unit "
+    assert str(error.value).startswith(expected)
+    assert str(rows) in str(error.value)
+    assert "run the same command again" in str(error.value)
+    assert len(started) == 3
+    assert gone(started)
+    assert small_build(rows, tmp_path / "out", **OPTIONS).resumed >= 2
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def test_a_worker_that_cannot_start_is_named(
+    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "BOOT", "import sys; sys.exit(3)")
+    with pytest.raises((RiverError, BrokenPipeError), match=r"worker \d: died \(exit status 3\)"):
+        small_build(rows, tmp_path / "out", **OPTIONS)
+    assert gone(started)
+
+
+def test_an_error_in_a_worker_is_the_builds(
+    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
+) -> None:
+    taken = tmp_path / "out" / ".build" / ".u000015-000000.part.tmp"
+
+    def spoil(done: int, total: int) -> None:
+        taken.mkdir(exist_ok=True)
+
+    with pytest.raises(InputError, match=r"u000015-000000\.part: cannot create: Is a directory"):
+        small_build(rows, tmp_path / "out", progress=spoil, **OPTIONS)
+    assert gone(started)
+    taken.rmdir()
+    assert small_build(rows, tmp_path / "out", **OPTIONS).resumed >= 5
+    with pytest.raises(InputError, match="no-such-encoding"):
+        small_build(rows, tmp_path / "other", tokenizer="no-such-encoding", **OPTIONS)
+    assert gone(started)
+
+
+def test_an_exception_of_the_caller_ends_the_workers(
+    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
+) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small_build(rows, tmp_path / "out", progress=interrupt, **OPTIONS)
+    assert gone(started)
+    report = small_build(rows, tmp_path / "out", **OPTIONS)
+    assert report.resumed >= 1
+    assert tokenriver.verify(tmp_path / "out") == []
+
+
+def test_a_signal_in_the_middle_of_a_build(
+    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
+) -> None:
+    """Control-C reaches the main thread while it waits for its workers."""
+    first = threading.Event()
+
+    def seen(done: int, total: int) -> None:
+        if not first.is_set():
+            first.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        small_build(write_rows(tmp_path / "more.jsonl", some_texts(4000)), tmp_path / "out", progress=seen, **OPTIONS)
+    assert gone(started)
+    assert not any("tokenriver" in thread.name for thread in threading.enumerate())
+
+
+def test_a_complete_corpus_lets_the_workers_go(
+    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
+) -> None:
+    small_build(rows, tmp_path / "out", unit_bytes=2048)
+    assert small_build(rows, tmp_path / "out", **OPTIONS).complete_before
+    assert len(started) == 3
+    assert gone(started)
+    with pytest.raises(InputError):
+        small_build(tmp_path / "missing", tmp_path / "out", **OPTIONS)
+    assert len(started) == 3
+
+
+def test_the_callers_settings_are_left_alone(tmp_path: Path, rows: Path) -> None:
+    """R131, R138: encoding in the parent first, a start method that was set already, two builds in a row, one from a
+    thread: nothing hangs and nothing global has changed."""
+    tokenriver.load_tokenizer("gpt2").encode("once in the parent")
+    before: list[Callable[[], object]] = [
+        lambda: multiprocessing.get_start_method(allow_none=True),
+        lambda: signal.getsignal(signal.SIGINT),
+        lambda: signal.getsignal(signal.SIGCHLD),
+        lambda: signal.pthread_sigmask(signal.SIG_BLOCK, []),
+        lambda: sys.getswitchinterval(),
+        lambda: dict(os.environ),
+    ]
+    values = [value() for value in before]
+    for number in range(2):
+        small_build(rows, tmp_path / f"{number}", **OPTIONS)
+    thread = threading.Thread(target=small_build, args=(rows, tmp_path / "thread"), kwargs=OPTIONS)
+    thread.start()
+    thread.join()
+    assert files_of(tmp_path / "0") == files_of(tmp_path / "1") == files_of(tmp_path / "thread")
+    assert [value() for value in before] == values
+
+
+SCRIPT = """
+import multiprocessing
+import sys
+import tokenriver
+
+multiprocessing.set_start_method("fork")
+print("script")
+for out in sys.argv[2:]:
+    tokenriver.build(sys.argv[1], out, tokenizer="byte", unit_bytes=2048, workers=2)
+"""
+
+
+def test_an_unguarded_script_is_not_run_again_by_its_workers(tmp_path: Path, rows: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words = [sys.executable, str(tmp_path / "script.py"), str(rows), str(tmp_path / "a"), str(tmp_path / "b")]
+    ran = subprocess.run(words, check=True, capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "script\n"
+    assert ran.stderr == ""
+    assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
