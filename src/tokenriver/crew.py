@@ -57,6 +57,7 @@ class Crew:
             self._raise_checks(wait=False)
 
         if self._pool is None:
+            self._raise_checks(wait=True)  # the native encoder serves one thread at a time
             run_here(feeder.jobs(), feeder.work, self.tokenizer, finished)
         else:
             self._pool.run(feeder.jobs(), feeder.work, finished)

@@ -61,9 +61,9 @@ def _named(data: bytes) -> Iterator[str]:
 
 
 class FastEncoder(NamedTuple):
-    """A native tokenizer, its marker's id, and the encoder that reads what is risky."""
+    """A native tokenizer (made at its first use), its marker's id, and the encoder that reads what is risky."""
 
-    native: BPETokenizer
+    native: Callable[[], BPETokenizer]
     marker: int
     reference: Reference
     whole: bool = False
@@ -107,7 +107,7 @@ class FastEncoder(NamedTuple):
 
     def _marked(self, parts: list[bytes]) -> tuple[Ids, Int64]:
         """Ids of the parts with a marker's id between each two, and where those are."""
-        ids = self.native.encode(_MARKER.join(parts))
+        ids = self.native().encode(_MARKER.join(parts))
         marks = np.flatnonzero(ids == self.marker)
         if len(marks) != len(parts) - 1:
             raise MismatchError(
