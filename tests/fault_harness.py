@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tokenriver
-from faulty_disks import Died, FaultyDisk, RecordingDisk, lost_power
+from faulty_disks import Died, FaultyDisk, LyingDisk, RecordingDisk, lost_power
 from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
 from tokenriver import files
 from tokenriver.build import BuildReport
@@ -179,6 +179,30 @@ def _judge(scenario: Scenario, out: Path, fault: str, what: tuple[str, str]) -> 
 
 HARD = ("create", "write", "copy", "fsync", "replace", "mkdir")
 """Calls without which there is no file: their failure is never passed over."""
+
+
+def every_lie(scenario: Scenario, place: Path) -> int:
+    """A disk that writes something else than it was given, at each writing call: no corpus comes of it; number of
+    lies."""
+    at = 0
+    while True:
+        disk = LyingDisk(at)
+        out = scenario.begin(place)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "system", disk)
+            try:
+                scenario.build(out)
+                told = ""
+            except RiverError as error:
+                told = str(error)
+            patch.setattr(files, "system", QuickDisk())
+            if disk.calls <= at:
+                assert not told
+                return at
+            assert "run the same command again" in told, f"lie {at}: got {told!r}"
+            check_left(scenario, out)
+            check_rerun(scenario, out)
+        at += 1
 
 
 # ------------------------------------------------------------------------------------------------ lost power

@@ -92,19 +92,27 @@ class FaultyDisk(QuickDisk):
 
 
 class LyingDisk(QuickDisk):
-    """Writing call number `at` says that all went well, and has changed one bit."""
+    """Writing call number `at` to a part, a shard or an index says that all went well, and has changed one bit."""
 
     def __init__(self, at: int = -1) -> None:
         self.at = at
         self.calls = 0
+        self._watched: set[int] = set()
+
+    def open(self, path: Path, flags: int) -> int:
+        fd = super().open(path, flags)
+        (self._watched.add if path.name.endswith((".part.tmp", ".bin.tmp", ".docs.tmp")) else self._watched.discard)(fd)
+        return fd
 
     def write(self, fd: int, data: memoryview) -> int:
-        return super().write(fd, memoryview(self._lie(bytes(data))))
+        return super().write(fd, memoryview(self._lie(fd, bytes(data))))
 
     def copy(self, source_fd: int, target_fd: int, count: int, offset: int) -> int:
-        return super().write(target_fd, memoryview(self._lie(os.pread(source_fd, count, offset))))
+        return super().write(target_fd, memoryview(self._lie(target_fd, os.pread(source_fd, count, offset))))
 
-    def _lie(self, data: bytes) -> bytes:
+    def _lie(self, fd: int, data: bytes) -> bytes:
+        if fd not in self._watched:
+            return data
         self.calls += 1
         return data[:-1] + bytes([data[-1] ^ 1]) if self.calls - 1 == self.at else data
 

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from fault_harness import Scenario, appended, check_left, check_rerun, count_calls, every_call, one_shot, strike
+from fault_harness import (
+    Scenario,
+    appended,
+    check_left,
+    check_rerun,
+    count_calls,
+    every_call,
+    every_lie,
+    one_shot,
+    strike,
+)
 from faulty_disks import DIE, EIO, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk, files_of, small_build
 from tokenriver import files
@@ -65,6 +75,12 @@ def test_a_second_fault_during_the_rerun(memory: Path, make: Make) -> None:
                         scenario.build(out)
                 check_left(scenario, out)
                 check_rerun(scenario, out)
+
+
+@pytest.mark.parametrize("make", SCENARIOS)
+def test_a_disk_that_writes_something_else(memory: Path, make: Make) -> None:
+    """Parts, shards and indexes are compared with what was meant before the manifest is written."""
+    assert every_lie(make(memory / "inputs"), memory / "place") >= 15
 
 
 def test_a_full_disk_is_an_ordinary_error_that_names_path_and_cure(memory: Path) -> None:
