@@ -24,7 +24,7 @@ LADDER = (
     ("buildplan", "shards"),
     ("buildfolder",),
     ("feeding",),
-    ("commit", "crew"),
+    ("commit", "crew", "early"),
     ("build", "batch", "against"),
     ("loader", "verify"),
     ("adapters",),

@@ -147,15 +147,27 @@ def _by_hash(parts: Parts, segments: list[Segment], held_out: bool) -> list[Segm
 
 
 def _shards(parts: Parts, segments: list[Segment], cuts: Cuts) -> tuple[list[list[Segment]], int]:
-    """Shards of about shard_tokens: equal shares of whole documents, or exactly shard_tokens cut at the id."""
+    """Shards of about shard_tokens of whole documents, or of exactly shard_tokens cut at the id."""
     total = ids_of(segments)
-    count = -(-total // cuts.shard_tokens)
     if cuts.exact:
-        targets = [cuts.shard_tokens * i for i in range(1, count)]
+        targets = list(range(cuts.shard_tokens, total, cuts.shard_tokens))
     else:
-        targets = [total * i // count for i in range(1, count)]
+        targets = shard_targets(total, cuts.shard_tokens)
     shards, cut = divide(parts, segments, targets, "exact" if cuts.exact else "up")
     return [shard for shard in shards if shard], cut
+
+
+def shard_targets(total: int, shard_tokens: int) -> list[int]:
+    """Where shards of whole documents end, in ids: at the multiples of shard_tokens; a remainder of less than half of
+    it would be a small last shard, so the last two then share evenly."""
+    targets = [target for target in range(shard_tokens, total, shard_tokens) if is_final(target, shard_tokens, total)]
+    rest = total - len(targets) * shard_tokens
+    return [*targets, total - rest // 2] if rest > shard_tokens else targets
+
+
+def is_final(target: int, shard_tokens: int, seen: int) -> bool:
+    """Does a shard surely end at this multiple of shard_tokens, when so many ids were seen, whatever follows?"""
+    return 2 * (seen - target) >= shard_tokens
 
 
 def divide(parts: Parts, segments: list[Segment], targets: list[int], how: str) -> tuple[list[list[Segment]], int]:
@@ -175,7 +187,7 @@ def divide(parts: Parts, segments: list[Segment], targets: list[int], how: str) 
                 out[-1].append(rest)
                 position += size
                 break
-            head, rest, halved = _split(parts.documents(rest.unit).ends, rest, left.pop(0) - position, how)
+            head, rest, halved = cut_segment(parts.documents(rest.unit).ends, rest, left.pop(0) - position, how)
             cut += halved
             if head is not None:
                 out[-1].append(head)
@@ -185,7 +197,7 @@ def divide(parts: Parts, segments: list[Segment], targets: list[int], how: str) 
     return out, cut
 
 
-def _split(ends: Int64, segment: Segment, ids: int, how: str) -> tuple[Segment | None, Segment | None, int]:
+def cut_segment(ends: Int64, segment: Segment, ids: int, how: str) -> tuple[Segment | None, Segment | None, int]:
     """A segment cut after about `ids` of its ids (at least one, at most all)."""
     at = segment.start + ids
     inside = ends[segment.first : segment.last]

@@ -14,6 +14,7 @@ from tokenriver import buildfolder, buildplan
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import BadRows, Ending, commit
 from tokenriver.crew import Crew, choose_workers
+from tokenriver.early import EarlyOptions, EarlyShards
 from tokenriver.engines._unit import Work
 from tokenriver.engines.local import TokenizerName
 from tokenriver.errors import InputError, MismatchError
@@ -195,10 +196,11 @@ def _build(request: _Request) -> BuildReport:
             folder = buildfolder.open_build_folder(request.out, plan, before)
             buildplan.check_space(request.out, files, dtype)
             feeder = _feeder(request, files, plan, crew.tokenizer, folder)
-            crew.run(feeder, _seen(request, feeder, files))
-            feeder.raise_failures()
-            ending = Ending(request.out, plan, request.options, request.limits, before)
-            manifest = commit(ending, feeder, crew.tokenizer)
+            with EarlyShards(_early_options(request, before, workers), feeder) as early:
+                crew.run(feeder, _seen(request, feeder, early))
+                feeder.raise_failures()
+                ending = Ending(request.out, plan, request.options, request.limits, before, early.finish())
+                manifest = commit(ending, feeder, crew.tokenizer)
             buildfolder.remove_build_folder(folder)
     done = _report(request, manifest, crew.tokenizer)
     return replace(
@@ -244,8 +246,20 @@ def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenize
     return Feeder(lots, files, work, options.max_tokens, request.check)
 
 
-def _seen(request: _Request, feeder: Feeder, files: list[InputFile]) -> Callable[[Receipt], None]:
-    """What happens when a unit is done: progress, and an end to the build at the first bad row if that was asked."""
+def _early_options(request: _Request, before: Manifest | None, workers: int) -> EarlyOptions | None:
+    """How to begin shards early; not where a later unit can change what an earlier one's ids are for, or where there is
+    nobody to do it beside."""
+    options = request.options
+    if not workers or options.exact or options.val_fraction or options.val_tokens or options.max_tokens:
+        return None
+    first = len(before.split("train")) if before is not None else 0
+    return EarlyOptions(request.out, options.name, first, options.shard_tokens)
+
+
+def _seen(request: _Request, feeder: Feeder, early: EarlyShards) -> Callable[[Receipt], None]:
+    """What happens when a unit is done: progress, a head start for its shard, and an end to the build at the first bad
+    row if that was asked."""
+    files = feeder.files
     total = sum(file.size for file in files)
 
     # with max_tokens a unit may lie beyond what is wanted: then the end of the build decides
@@ -256,6 +270,7 @@ def _seen(request: _Request, feeder: Feeder, files: list[InputFile]) -> Callable
             piece, _, offset, reason = receipt.bad[0]
             name = files[receipt.pieces[piece].source].path
             raise InputError(f"{name}: byte {offset}: bad row: {reason} (on_bad is fail); mend it or use on_bad skip")
+        early.offer()
         if request.progress is not None:
             request.progress(min(feeder.done_bytes, total), total)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from tokenriver.files import AtomicFile, naming, write_atomic
 from tokenriver.inputs import InputFile, seen_fields
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
 from tokenriver.parts import Receipt
-from tokenriver.shards import ShardJob, ShardMaker
+from tokenriver.shards import Begun, ShardJob, ShardMaker, shard_path
 from tokenriver.types import Int64, Tokenizer
 from tokenriver.units import join_digests
 
@@ -48,6 +48,8 @@ class Ending:
     bad_rows: BadRows
     before: Manifest | None
     """The corpus that is appended to."""
+    begun: Mapping[Path, Begun] = field(default_factory=dict)
+    """Shards that were begun while units were still being encoded."""
 
 
 def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
@@ -63,7 +65,7 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
     listed = _write_bad_rows(ending, feeder.work.folder, _bad_rows(feeder.files, used, bases))
     _check_usable(ending, feeder, used, plan)
     maker = ShardMaker(parts, dtype, bases, len(ending.before.sources) if ending.before else 0)
-    shards = [maker.make(job) for job in _shard_jobs(ending, plan)]
+    shards = [maker.make(job, ending.begun.get(job.path)) for job in _shard_jobs(ending, plan)]
     manifest = _manifest(ending, feeder, tokenizer, plan, shards)
     if listed is not None:
         _publish_bad_rows(ending, listed)
@@ -76,7 +78,7 @@ def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
     for split, shards in sorted(plan.splits.items()):
         first = len(ending.before.split(split)) if ending.before else 0
         for number, segments in enumerate(shards, first):
-            path = ending.out / f"{ending.options.name}_{split}_{number:06d}.bin"
+            path = shard_path(ending.out, ending.options.name, split, number)
             if ending.before is not None and any(shard.file == path.name for shard in ending.before.shards):
                 raise RiverError(f"{path}: is a shard of the corpus already; its manifest skips numbers")
             jobs.append(ShardJob(path, split, segments))

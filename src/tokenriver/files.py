@@ -45,6 +45,13 @@ class System:
                 raise
             return os.write(target_fd, os.pread(source_fd, min(count, CHUNK), offset))
 
+    def pwrite(self, fd: int, data: memoryview, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+        os.lseek(fd, size, os.SEEK_SET)
+
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
 
@@ -124,6 +131,31 @@ class AtomicFile:
                 count = _progress(system.copy(source_fd, self._fd, stop - start, start))
                 start += count
                 self.num_bytes += count
+
+    def release(self) -> None:
+        """Let go of the descriptor for a while; what was written stays under the temporary name."""
+        self.sync()
+        fd, self._fd = self._fd, -1
+        with naming(self.path, "write"):
+            system.close(fd)
+
+    def take_up(self) -> None:
+        """Go on with a file that was released."""
+        if self._fd < 0:
+            with naming(self.path, "write"):
+                self._fd = system.open(self._temporary, os.O_WRONLY)
+
+    def cut(self, num_bytes: int) -> None:
+        """Forget what lies behind the first num_bytes."""
+        with naming(self.path, "write"):
+            system.truncate(self._fd, num_bytes)
+        self.num_bytes = num_bytes
+
+    def patch(self, data: Buffer) -> None:
+        """Overwrite the first bytes; short counts are an error, as data is small."""
+        with naming(self.path, "write"):
+            if system.pwrite(self._fd, memoryview(data), 0) != len(data):
+                raise OSError(errno.EIO, "the system took only a part")
 
     def sync(self) -> None:
         """Wait until what was written is on the disk."""

@@ -7,7 +7,7 @@ disk and comparing go on side by side.
 import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +24,14 @@ from tokenriver.parts import part_path, receipt_path
 from tokenriver.types import Int64
 
 READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A temporary file with room for the header and the first num_ids ids of a shard (or more than it will have)."""
+
+    file: AtomicFile
+    num_ids: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +54,15 @@ class ShardMaker:
         self._first_source = first_source
         self._intact: set[int] = set()
 
-    def make(self, job: ShardJob) -> ShardInfo:
-        """Write one shard and its document index; MismatchError if the disk gives back something else."""
+    def make(self, job: ShardJob, begun: Begun | None = None) -> ShardInfo:
+        """Write one shard, or the rest of one that was begun, and its document index; MismatchError if the disk gives
+        back something else."""
         count = ids_of(job.segments)
         header = llmc.header(count, self._dtype)
-        file = AtomicFile(job.path)
+        file = AtomicFile(job.path) if begun is None else begun.file
         try:
-            file.write(header)
-            for unit, segments in groupby(job.segments, _unit):
+            have = self._take_over(file, header, min(count, begun.num_ids if begun is not None else 0))
+            for unit, segments in groupby(_after(job.segments, have), _unit):
                 with self._open(unit) as part:
                     for segment in segments:
                         file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
@@ -79,6 +88,16 @@ class ShardMaker:
             index_bytes=index.num_bytes,
             index_sha256=index.sha256,
         )
+
+    def _take_over(self, file: AtomicFile, header: bytes, num_ids: int) -> int:
+        """Put the header in front of the num_ids ids that the file has; the number is given back."""
+        if file.num_bytes:
+            file.take_up()
+            file.cut(len(header) + num_ids * self._item)
+            file.patch(header)
+        else:
+            file.write(header)
+        return num_ids
 
     def _open(self, unit: int) -> BinaryIO:
         path = part_path(self._parts.folder, self._parts.receipts[unit].key)
@@ -162,6 +181,19 @@ def _differs(path: Path, what: str = "") -> MismatchError:
 
 def _unit(segment: Segment) -> int:
     return segment.unit
+
+
+def shard_path(out: Path, name: str, split: str, number: int) -> Path:
+    return out / f"{name}_{split}_{number:06d}.bin"
+
+
+def _after(segments: list[Segment], ids: int) -> Iterator[Segment]:
+    """The segments without their first `ids` ids (documents are not counted here)."""
+    for segment in segments:
+        skip = min(ids, segment.stop - segment.start)
+        ids -= skip
+        if segment.start + skip < segment.stop:
+            yield replace(segment, start=segment.start + skip)
 
 
 def _sha256_named(path: Path, name: Path) -> str:
