@@ -3,10 +3,12 @@
 Every violation is an AssertionError, so that a test of the harness itself can expect one from a sabotaged package.
 """
 
+import importlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ import pytest
 import tokenriver
 from faulty_disks import Died, FaultyDisk, LyingDisk, RecordingDisk, lost_power
 from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
-from tokenriver import files
+from tokenriver import early, files
 from tokenriver.build import BuildReport
 from tokenriver.errors import RiverError
+
+BUILD = importlib.import_module("tokenriver.build")
 
 CORPUS = "corpus"
 """The build's folder, below the place that is recorded."""
@@ -30,6 +34,8 @@ class Scenario:
     options: dict[str, Any]
     old: dict[str, bytes]
     new: dict[str, bytes]
+    early: bool = False
+    """Shards are begun while units are still being encoded, as they are where workers do the units."""
 
     def begin(self, place: Path) -> Path:
         """A place with the earlier corpus, if there is one."""
@@ -42,7 +48,10 @@ class Scenario:
         return place / CORPUS
 
     def build(self, out: Path) -> BuildReport:
-        return small_build(self.inputs, out, **self.options)
+        with pytest.MonkeyPatch.context() as patch:
+            if self.early:
+                begin_shards_early(patch)
+            return small_build(self.inputs, out, **self.options)
 
 
 def one_shot(folder: Path) -> Scenario:
@@ -51,6 +60,42 @@ def one_shot(folder: Path) -> Scenario:
     options = {"separator": "|", "shard_tokens": 1500}
     small_build(inputs, folder / "undisturbed", **options)
     return Scenario(inputs, options, {}, files_of(folder / "undisturbed"))
+
+
+def begun_early(folder: Path) -> Scenario:
+    """Three shards, of which two are begun while units are still being done, and the second is cut at the end."""
+    inputs = _inputs(folder)
+    options = {"separator": "|", "shard_tokens": 700}
+    small_build(inputs, folder / "undisturbed", **options)
+    return Scenario(inputs, options, {}, files_of(folder / "undisturbed"), early=True)
+
+
+def begin_shards_early(patch: pytest.MonkeyPatch) -> None:
+    """Have the shards begun early although the units are done in this process, and that at once instead of in a thread
+    beside it, so that a build makes the same calls each time."""
+    offer, options = early.EarlyShards.offer, BUILD._early_options
+
+    def at_once(self: early.EarlyShards) -> None:
+        failed = self._target and not self._begun
+        offer(self)
+        if self._options is not None and not failed:
+            self._todo.put(None)
+            self._run()
+
+    patch.setattr(early, "threading", SimpleNamespace(Thread=_NoThread))
+    patch.setattr(early.EarlyShards, "offer", at_once)
+    patch.setattr(BUILD, "_early_options", lambda request, before, workers: options(request, before, 1))
+
+
+class _NoThread:
+    def __init__(self, **_: object) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        return False
 
 
 def appended(folder: Path) -> Scenario:
@@ -172,12 +217,14 @@ def every_call(scenario: Scenario, place: Path, fault: str, step: int = 1) -> in
 
 def _judge(scenario: Scenario, out: Path, fault: str, what: tuple[str, str]) -> None:
     call, end = what
-    must_fail = {"die": True, "short": False, "full": call in HARD, "eio": call in HARD}[fault]
+    # a head start that fails is done again; only a disk that stays full stops the build
+    once = call in HARD and not scenario.early
+    must_fail = {"die": True, "short": False, "full": call in HARD, "eio": once}[fault]
     assert end != "done" or not must_fail, "the build went on as if nothing had happened"
     check_left(scenario, out, new=end == "done")
 
 
-HARD = ("create", "write", "copy", "fsync", "replace", "mkdir")
+HARD = ("create", "write", "pwrite", "copy", "truncate", "fsync", "replace", "mkdir")
 """Calls without which there is no file: their failure is never passed over."""
 
 
@@ -199,8 +246,8 @@ def every_lie(scenario: Scenario, place: Path) -> int:
             if disk.calls <= at:
                 assert not told
                 return at
-            assert "run the same command again" in told, f"lie {at}: got {told!r}"
-            check_left(scenario, out)
+            assert not told or "run the same command again" in told, f"lie {at}: got {told!r}"
+            check_left(scenario, out, new=not told)
             check_rerun(scenario, out)
         at += 1
 

@@ -21,6 +21,10 @@ class Died(BaseException):
 DIE, SHORT, FULL, EIO = "die", "short", "full", "eio"
 
 
+GROWING = ("create", "write", "pwrite", "copy", "truncate", "fsync", "mkdir")
+"""Calls that need room on the disk."""
+
+
 class FaultyDisk(QuickDisk):
     """Call number `at` (from 0) goes wrong: the process dies before it, it takes only a part of what it was given, the
     disk is full from there on, or it fails once."""
@@ -41,7 +45,7 @@ class FaultyDisk(QuickDisk):
         if self.fault == DIE and (self._dead or number == self.at):
             self._dead = True
             raise Died
-        if self.fault == FULL and 0 <= self.at <= number and name in ("create", "write", "copy", "fsync", "mkdir"):
+        if self.fault == FULL and 0 <= self.at <= number and name in GROWING:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if self.fault == EIO and number == self.at:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -61,6 +65,14 @@ class FaultyDisk(QuickDisk):
     def copy(self, source_fd: int, target_fd: int, count: int, offset: int) -> int:
         self._call("copy")
         return super().copy(source_fd, target_fd, self._part(count), offset)
+
+    def pwrite(self, fd: int, data: memoryview, offset: int) -> int:
+        self._call("pwrite")
+        return super().pwrite(fd, data[: self._part(len(data))], offset)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._call("truncate")
+        super().truncate(fd, size)
 
     def fsync(self, fd: int) -> None:
         self._call("fsync")
@@ -110,6 +122,9 @@ class LyingDisk(QuickDisk):
     def copy(self, source_fd: int, target_fd: int, count: int, offset: int) -> int:
         return super().write(target_fd, memoryview(self._lie(target_fd, os.pread(source_fd, count, offset))))
 
+    def pwrite(self, fd: int, data: memoryview, offset: int) -> int:
+        return super().pwrite(fd, memoryview(self._lie(fd, bytes(data))), offset)
+
     def _lie(self, fd: int, data: bytes) -> bytes:
         if fd not in self._watched:
             return data
@@ -122,14 +137,15 @@ class LyingDisk(QuickDisk):
 
 @dataclass(frozen=True)
 class Op:
-    """One thing that happened to the disk: create, mkdir, unlink, rmdir, rename (a name), write, cut, sync (a file),
-    or settle (the names of a folder are on the disk)."""
+    """One thing that happened to the disk: create, mkdir, unlink, rmdir, rename (a name), write (data at the end, or at
+    a place), cut (to a size), sync (a file), or settle (the names of a folder are on the disk)."""
 
     kind: str
     path: str
     file: int = -1
     data: bytes = b""
     target: str = ""
+    place: int = -1
 
 
 @dataclass(frozen=True)
@@ -182,7 +198,7 @@ class RecordingDisk(QuickDisk):
             self._names[name] = number
             self.note(Op("create", name, number))
         elif flags & os.O_TRUNC:
-            self.note(Op("cut", name, self._names[name]))
+            self.note(Op("cut", name, self._names[name], place=0))
         self._open[fd] = (self._names.get(name, -1), name)
         return fd
 
@@ -195,6 +211,15 @@ class RecordingDisk(QuickDisk):
         done = super().copy(source_fd, target_fd, count, offset)
         self.note(Op("write", "", self._open[target_fd][0], os.pread(source_fd, done, offset)))
         return done
+
+    def pwrite(self, fd: int, data: memoryview, offset: int) -> int:
+        count = super().pwrite(fd, data, offset)
+        self.note(Op("write", "", self._open[fd][0], bytes(data[:count]), place=offset))
+        return count
+
+    def truncate(self, fd: int, size: int) -> None:
+        super().truncate(fd, size)
+        self.note(Op("cut", "", self._open[fd][0], place=size))
 
     def fsync(self, fd: int) -> None:
         super().fsync(fd)
@@ -238,9 +263,10 @@ class _Model:
 
     def apply(self, op: Op) -> None:
         if op.kind == "write":
-            self.now[op.file] += op.data
+            place = op.place if op.place >= 0 else len(self.now[op.file])
+            self.now[op.file][place : place + len(op.data)] = op.data
         elif op.kind == "cut":
-            self.now[op.file].clear()
+            del self.now[op.file][op.place :]
         elif op.kind == "sync":
             self.synced[op.file] = bytes(self.now[op.file])
         elif op.kind == "settle":

@@ -140,14 +140,17 @@ def cut_at(chosen: list[Document], ids: int, exact: bool) -> tuple[list[Document
 
 
 def shards_of(chosen: list[Document], wanted: Wanted) -> list[list[Document]]:
-    """Equal shares of whole documents, or exactly shard_tokens ids each."""
-    total = sum(len(ids) for ids, _, _ in chosen)
-    count = -(-total // wanted.shard_tokens)
+    """Shards of shard_tokens ids each, cut at the id; or of whole documents, where each but the last holds the
+    document that reaches the next multiple of it, and a last one under half of it shares evenly with its neighbour."""
+    total, size = sum(len(ids) for ids, _, _ in chosen), wanted.shard_tokens
+    ends = [size * n for n in range(1, 1 + total // size) if size * n < total]
+    if not wanted.exact and ends and total - ends[-1] < size / 2:
+        before = ends[-2] if len(ends) > 1 else 0
+        ends[-1] = total - (total - before) // 2
     out, rest, done = [], chosen, 0
-    for number in range(1, count):
-        target = wanted.shard_tokens * number if wanted.exact else total * number // count
-        if target > done:
-            shard, rest = cut_at(rest, target - done, wanted.exact)
+    for end in ends:
+        if end > done:
+            shard, rest = cut_at(rest, end - done, wanted.exact)
             done += sum(len(ids) for ids, _, _ in shard)
             out.append(shard)
     return [shard for shard in [*out, rest] if shard]

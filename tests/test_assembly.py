@@ -13,7 +13,18 @@ from hand_made_parts import hand_made
 from naive_builds import Document, Wanted, cut_at, shards_of
 from small_builds import QuickDisk
 from tokenriver import files
-from tokenriver.assembly import Cuts, Plan, Segment, assemble, divide, enough, ids_of, rows_before
+from tokenriver.assembly import (
+    Cuts,
+    Plan,
+    Segment,
+    assemble,
+    divide,
+    enough,
+    ids_of,
+    is_final,
+    rows_before,
+    shard_targets,
+)
 from tokenriver.parts import PieceReceipt, Receipt
 
 Held = list[list[bool]]
@@ -126,18 +137,37 @@ def test_max_tokens_needs_the_units_up_to_the_first_that_passes_it(
     assert assemble(alone, cuts(Wanted(max_tokens=bound))) == plan
 
 
-def test_shards_are_equal_shares_and_none_is_small(tmp_path: Path) -> None:
-    units = [[7, 3, 5] * 30, [11] * 40]
-    total = sum(map(sum, units))
-    plan = assemble(hand_made(tmp_path, units), cuts(Wanted(shard_tokens=200)))
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=400), st.integers(40, 300))
+def test_shards_are_about_as_long_as_asked_and_none_is_small(
+    tmp_path_factory: pytest.TempPathFactory, lengths: list[int], shard_tokens: int
+) -> None:
+    parts = hand_made(tmp_path_factory.mktemp("parts"), [lengths])
+    plan = assemble(parts, cuts(Wanted(shard_tokens=shard_tokens)))
     sizes = [ids_of(shard) for shard in plan.splits["train"]]
-    assert len(sizes) == -(-total // 200)
-    assert max(sizes) - min(sizes) <= 2 * 11
-    assert sum(sizes) == total
+    assert sum(sizes) == sum(lengths)
+    assert all(abs(size - shard_tokens) <= 20 for size in sizes[:-2])
+    if len(sizes) > 1:
+        assert all(shard_tokens / 2 - 20 <= size <= shard_tokens + 20 for size in sizes)
+
+
+def test_a_last_shard_of_less_than_half_shares_with_the_one_before(tmp_path: Path) -> None:
+    parts = hand_made(tmp_path, [[1] * 249, [1] * 250])
+    for units, expected in ((1, [100, 75, 74]), (2, [100, 100, 100, 100, 99])):
+        found = assemble(type(parts)(parts.folder, parts.receipts[:units], 2), cuts(Wanted(shard_tokens=100)))
+        assert [ids_of(shard) for shard in found.splits["train"]] == expected
+    assert shard_targets(250, 100) == [100, 200]
+    assert [shard_targets(total, 100) for total in (0, 99, 100, 101, 149, 150)] == [[], [], [], [51], [75], [100]]
+
+
+@given(st.integers(1, 5000), st.integers(1, 700), st.integers(0, 5000))
+def test_a_shard_end_that_is_final_stays(seen: int, shard_tokens: int, more: int) -> None:
+    """What was sure when `seen` ids were there is so whatever follows."""
+    sure = [end for end in range(shard_tokens, seen, shard_tokens) if is_final(end, shard_tokens, seen)]
+    assert shard_targets(seen + more, shard_tokens)[: len(sure)] == sure
 
 
 def test_a_document_larger_than_a_shard_is_a_shard(tmp_path: Path) -> None:
-    plan = assemble(hand_made(tmp_path, [[5, 1000, 5, 5]]), cuts(Wanted(shard_tokens=100)))
+    plan = assemble(hand_made(tmp_path, [[5, 1000, 5, 90]]), cuts(Wanted(shard_tokens=100)))
     assert [[(s.first, s.last) for s in shard] for shard in plan.splits["train"]] == [[(0, 2)], [(2, 4)]]
 
 

@@ -12,6 +12,7 @@ import pytest
 from fault_harness import (
     Scenario,
     appended,
+    begun_early,
     check_left,
     check_rerun,
     count_calls,
@@ -25,7 +26,7 @@ from small_builds import QuickDisk, files_of, small_build
 from tokenriver import files
 from tokenriver.errors import LimitError, RiverError
 
-SCENARIOS = [one_shot, appended]
+SCENARIOS = [one_shot, appended, begun_early]
 
 
 @pytest.fixture(autouse=True)
@@ -131,3 +132,11 @@ def test_a_cleaned_up_corpus_is_told_from_one_that_was_not(memory: Path) -> None
         report = check_rerun(scenario, memory / "place" / "corpus")
         assert report.complete_before
         assert report.units == 0
+
+
+def test_shards_that_were_begun_early_are_taken_over(memory: Path) -> None:
+    """The scenario does what it is for: two shards are begun, cut to their size, and get their headers at the end."""
+    scenario = begun_early(memory / "inputs")
+    calls = count_calls(scenario, memory / "place")
+    assert calls.count("pwrite") == calls.count("truncate") == 2
+    assert calls.index("copy") < calls.index("truncate")
