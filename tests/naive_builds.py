@@ -209,6 +209,7 @@ OPTIONS = st.builds(
 )
 SPLITS = st.one_of(
     st.just((None, 0.0)),
+    st.just((None, 0.0)),
     st.tuples(st.integers(1, 4000), st.just(0.0)),
     st.tuples(st.none(), st.sampled_from([0.1, 0.5, 0.9])),
 )

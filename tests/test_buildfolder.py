@@ -28,7 +28,7 @@ def rows(tmp_path: Path) -> Path:
 def unfinished(inputs: Path, out: Path, **options: object) -> None:
     """A build that stops when its units are done."""
 
-    def stop(self: ShardMaker, job: object) -> None:
+    def stop(self: ShardMaker, job: object, begun: object) -> None:
         raise RiverError("stopped")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -86,6 +86,16 @@ def test_beginning_anew_as_the_message_says(tmp_path: Path, rows: Path) -> None:
     files.remove_folder(tmp_path / "out" / ".build")
     small_build(rows, tmp_path / "out", framing="none")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def test_shards_that_another_plan_had_begun_do_not_stay(tmp_path: Path, rows: Path) -> None:
+    unfinished(rows, tmp_path / "out", shard_tokens=500)
+    (tmp_path / "out" / ".tokens_train_000003.bin.tmp").write_bytes(b"begun")
+    (tmp_path / "out" / ".tokens_val_000000.docs.tmp").write_bytes(b"begun")
+    (tmp_path / "out" / ".mine.tmp").write_bytes(b"mine")
+    files.remove_folder(tmp_path / "out" / ".build")
+    small_build(rows, tmp_path / "out")
+    assert sorted(name for name in files_of(tmp_path / "out") if name.startswith(".")) == [".mine.tmp"]
 
 
 def test_a_plan_that_is_none_is_refused(tmp_path: Path, rows: Path) -> None:

@@ -57,9 +57,17 @@ def open_build_folder(out: Path, plan: BuildPlan, before: Manifest | None) -> Pa
             return folder
     elif before is None:
         _refuse_strangers(out, plan.content["options"]["name"])
+    _remove_begun(out, plan.content["options"]["name"])
     make_folder(folder)
     write_atomic(path, orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
     return folder
+
+
+def _remove_begun(out: Path, name: str) -> None:
+    """Remove what a killed build of another plan had begun to write: this plan may have fewer shards."""
+    for file in list_folder(out):
+        if file.startswith((f".{name}_train_", f".{name}_val_")) and file.endswith(".tmp"):
+            remove(out / file)
 
 
 def forget_units(folder: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenriver
+from fault_harness import begin_shards_early
 from naive_builds import OPTIONS, SPLITS, Input, Wanted, compare, naive, some_inputs
 from small_builds import EOS, QuickDisk, files_of, small_build
 from tokenriver import files
@@ -29,7 +30,7 @@ def _quick_disk() -> Iterator[None]:
 FRAMINGS = {"eos-after": (None, EOS), "eos-before": (EOS, None), "none": (None, None)}
 
 
-def conserves(inputs: list[Input], wanted: Wanted, unit_bytes: int, framing: str) -> None:
+def conserves(inputs: list[Input], wanted: Wanted, unit_bytes: int, framing: str, early: bool) -> None:
     """Build in a folder of its own, and compare all of it."""
     folder = Path(tempfile.mkdtemp())
     try:
@@ -52,7 +53,10 @@ def conserves(inputs: list[Input], wanted: Wanted, unit_bytes: int, framing: str
             with pytest.raises(LimitError, match="nothing to train on"):
                 small_build(paths, folder / "out", **options)
             return
-        expected.bad = _read_bad(expected.bad, folder / "out", paths, options)
+        with pytest.MonkeyPatch.context() as patch:
+            if early:
+                begin_shards_early(patch)
+            expected.bad = _read_bad(expected.bad, folder / "out", paths, options)
         compare(folder / "out", expected)
         assert tokenriver.verify(folder / "out") == []
         _balanced(folder / "out", len(expected.dropped))
@@ -79,21 +83,31 @@ def _balanced(out: Path, dropped: int) -> None:
     assert bool(documents["beyond_max_tokens"]) <= bool(dropped)
 
 
+ASKED = (
+    some_inputs(),
+    OPTIONS,
+    SPLITS,
+    st.sampled_from([1024, 1500, 9000]),
+    st.sampled_from(sorted(FRAMINGS)),
+    st.booleans(),
+)
+
+
 @settings(max_examples=120)
-@given(some_inputs(), OPTIONS, SPLITS, st.sampled_from([1024, 1500, 9000]), st.sampled_from(sorted(FRAMINGS)))
+@given(*ASKED)
 def test_every_document_is_somewhere(
-    inputs: list[Input], wanted: Wanted, split: tuple[int | None, float], unit_bytes: int, framing: str
+    inputs: list[Input], wanted: Wanted, split: tuple[int | None, float], unit_bytes: int, framing: str, early: bool
 ) -> None:
-    conserves(inputs, replace(wanted, val_tokens=split[0], val_fraction=split[1]), unit_bytes, framing)
+    conserves(inputs, replace(wanted, val_tokens=split[0], val_fraction=split[1]), unit_bytes, framing, early)
 
 
 @pytest.mark.slow
 @settings(max_examples=3000)
-@given(some_inputs(), OPTIONS, SPLITS, st.sampled_from([1024, 1500, 9000]), st.sampled_from(sorted(FRAMINGS)))
+@given(*ASKED)
 def test_every_document_is_somewhere_at_length(
-    inputs: list[Input], wanted: Wanted, split: tuple[int | None, float], unit_bytes: int, framing: str
+    inputs: list[Input], wanted: Wanted, split: tuple[int | None, float], unit_bytes: int, framing: str, early: bool
 ) -> None:
-    conserves(inputs, replace(wanted, val_tokens=split[0], val_fraction=split[1]), unit_bytes, framing)
+    conserves(inputs, replace(wanted, val_tokens=split[0], val_fraction=split[1]), unit_bytes, framing, early)
 
 
 @settings(max_examples=25)

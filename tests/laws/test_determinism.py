@@ -46,14 +46,19 @@ def some_folder(folder: Path) -> Path:
 
 
 def test_any_number_of_workers(tmp_path: Path) -> None:
+    """With a split, which is decided at the end, and without, where shards are begun while units are being done."""
     inputs = some_folder(tmp_path / "in")
-    small_build(inputs, tmp_path / "here", **OPTIONS)
-    expected = files_of(tmp_path / "here")
-    assert len(expected) >= 9
-    for workers in (1, 2, 7):
-        report = small_build(inputs, tmp_path / f"out{workers}", workers=workers, **OPTIONS)
-        assert report.units > 7
-        assert files_of(tmp_path / f"out{workers}") == expected
+    for val_fraction in (0.2, 0.0):
+        options = {**OPTIONS, "val_fraction": val_fraction}
+        here = tmp_path / f"here{val_fraction}"
+        small_build(inputs, here, **options)
+        expected = files_of(here)
+        assert len(expected) >= 9
+        for workers in (1, 2, 7) if val_fraction else (1, 3):
+            out = tmp_path / f"out{val_fraction}-{workers}"
+            report = small_build(inputs, out, workers=workers, **options)
+            assert report.units > 7
+            assert files_of(out) == expected
 
 
 def test_any_number_of_workers_with_a_bound(tmp_path: Path) -> None:
