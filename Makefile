@@ -6,6 +6,8 @@
 .PHONY: demo test test-all check bench soak clean
 .DELETE_ON_ERROR:
 PROCESSES ?= 2
+# of test-all: none means every test; "slow or interop or torch" only what test leaves out
+MARKS ?=
 PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES)
 
 demo: .venv/.core
@@ -15,7 +17,7 @@ test: .venv-test/.test
 	$(PYTEST)
 
 test-all: .venv-test/.all
-	$(PYTEST) -m ""
+	$(PYTEST) -m "$(MARKS)"
 
 check: .venv-test/.test
 	.venv-test/bin/ruff format --check .

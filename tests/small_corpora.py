@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenriver.corpus import Corpus
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
 
 Documents = Sequence[Sequence[int]]
@@ -68,3 +69,15 @@ def sign(content: object) -> bytes:
 def river_of(splits: Sequence[Documents]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """All ids of some shards, end to end."""
     return np.array([i for documents in splits for document in documents for i in document], np.int64)
+
+
+def sums(corpus: Corpus) -> list[int]:
+    """A few numbers that depend on ids and documents of a corpus of at least 15 ids."""
+    out = np.empty((3, 5), np.int64)
+    corpus.gather(np.array([0, 4, 10]), 5, out)
+    return [int(out.sum()), corpus.document_at(7), int(corpus.document(3).sum())]
+
+
+def send_sums(corpus: Corpus, path: Path) -> None:
+    """For another process, which can import this file, whatever its working directory."""
+    path.write_text(str(sums(corpus)))

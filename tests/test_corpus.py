@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenriver
-from small_corpora import TOKENIZER, index_bytes, make_corpus, river_of, shard_bytes
-from tokenriver.corpus import Corpus, open_corpus
+from small_corpora import TOKENIZER, index_bytes, make_corpus, river_of, send_sums, shard_bytes, sums
+from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
 from tokenriver.manifest import read_manifest, write_manifest
 
@@ -43,7 +43,8 @@ def test_what_a_corpus_says_of_itself(folder: Path) -> None:
     assert [shard.path.name for shard in corpus.shards] == [f"tokens_train_{i:06d}.bin" for i in range(3)]
     assert [(shard.num_tokens, shard.num_documents) for shard in corpus.shards] == [(5, 2), (2, 1), (8, 3)]
     assert corpus.manifest == read_manifest(folder)
-    assert corpus.fingerprint == read_manifest(folder).fingerprint
+    assert corpus.fingerprint == read_manifest(folder).river_fingerprint("train")
+    assert corpus.fingerprint != open_corpus(folder, split="val").fingerprint
     assert corpus.assumptions == ()
     assert "15 uint16 ids, 3 shards" in repr(corpus)
     assert open_corpus(folder / "manifest.json").num_tokens == 15
@@ -317,16 +318,6 @@ def test_strange_files_are_named(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- processes and limits
 
 
-def _sums(corpus: Corpus) -> list[int]:
-    out = np.empty((3, 5), np.int64)
-    corpus.gather(np.array([0, 4, 10]), 5, out)
-    return [int(out.sum()), corpus.document_at(7), int(corpus.document(3).sum())]
-
-
-def _send(corpus: Corpus, path: Path) -> None:
-    path.write_text(str(_sums(corpus)))
-
-
 PROCESSES = {
     "spawn": multiprocessing.get_context("spawn").Process,
     "fork": multiprocessing.get_context("fork").Process,
@@ -337,15 +328,15 @@ PROCESSES = {
 def test_a_used_corpus_goes_to_another_process(folder: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     corpus = open_corpus("c")
-    here = _sums(corpus)
+    here = sums(corpus)
     data = pickle.dumps(corpus)
     assert len(data) < 1000
     monkeypatch.chdir("/")
-    assert _sums(pickle.loads(data)) == here
+    assert sums(pickle.loads(data)) == here
     answer = folder.parent / "answer"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside a thread
-        process = PROCESSES[method](target=_send, args=(corpus, answer))
+        process = PROCESSES[method](target=send_sums, args=(corpus, answer))
         process.start()
     process.join(120)
     assert process.exitcode == 0

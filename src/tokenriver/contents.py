@@ -115,7 +115,8 @@ def _ours(folder: Path, manifest: Manifest, asked: Asked) -> Contents:
         raise _no_split(folder, asked.split, manifest.splits)
     shards = tuple(Shard(folder / i.file, i.num_tokens, i.num_documents if i.index_bytes else None) for i in infos)
     dtype = np.dtype(manifest.dtype)
-    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, manifest.fingerprint, manifest)
+    fingerprint = manifest.river_fingerprint(asked.split)
+    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest)
 
 
 def _no_split(path: Path, split: str, splits: tuple[str, ...]) -> InputError:

@@ -18,9 +18,8 @@ from tokenriver.assembly import Segment, cut_segment, is_final
 from tokenriver.errors import RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.files import AtomicFile, naming
-from tokenriver.formats import llmc
 from tokenriver.parts import Receipt, part_path, read_documents
-from tokenriver.shards import Begun, shard_path
+from tokenriver.shards import HEADER_BYTES, Begun, shard_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class EarlyShards:
             self._begun[-1].file.release()
         file = AtomicFile(shard_path(options.out, options.name, "train", options.first + len(self._begun)))
         self._begun.append(Begun(file, 0))
-        file.write(bytes(llmc.HEADER_BYTES))
+        file.write(bytes(HEADER_BYTES))
         self._target = (self._written // options.shard_tokens + 1) * options.shard_tokens
         return True
 

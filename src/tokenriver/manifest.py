@@ -126,8 +126,15 @@ class Manifest:
     @property
     def fingerprint(self) -> str:
         """Hex sha256 of what determines the rivers: tokenizer, dtype, and the ids of each split in order."""
-        splits = {name: [(s.num_tokens, s.sha256) for s in self.split(name)] for name in self.splits}
-        text = json.dumps([self.tokenizer.fingerprint, self.dtype, splits], sort_keys=True, separators=(",", ":"))
+        return self._fingerprint(self.splits)
+
+    def river_fingerprint(self, split: str) -> str:
+        """The same for the river of one split alone."""
+        return self._fingerprint((split,))
+
+    def _fingerprint(self, splits: Sequence[str]) -> str:
+        shards = {name: [(s.num_tokens, s.sha256) for s in self.split(name)] for name in splits}
+        text = json.dumps([self.tokenizer.fingerprint, self.dtype, shards], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"tokenriver corpus 1\n" + text.encode()).hexdigest()
 
     @property

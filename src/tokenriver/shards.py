@@ -24,6 +24,7 @@ from tokenriver.parts import part_path, receipt_path
 from tokenriver.types import Int64
 
 READ_BYTES = 1 << 20
+HEADER_BYTES = llmc.HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ def test_json_has_the_facts(small_corpus: Path, capsys: pytest.CaptureFixture[st
     assert value["tokenizer"] == "byte"
     assert value["splits"]["train"]["ids"] == train.num_tokens
     assert value["splits"]["val"]["documents"] == val.num_documents
-    assert value["fingerprint"] == train.fingerprint
+    assert value["splits"]["train"]["fingerprint"] == train.fingerprint != val.fingerprint
+    assert train.manifest is not None
+    assert value["fingerprint"] == train.manifest.fingerprint
 
 
 def test_table_has_the_balance(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from tokenriver.streams import read_blocks
 from tokenriver.types import Bools, DocumentBatch, Ids, Int64, SourceOptions, Tokenizer
 from tokenriver.units import Key, Lot, block_digests
 
-ENCODE_BYTES = 2 << 20
+ENCODE_BYTES = 1 << 20
 """Text of one native call: larger ones lose to page faults, smaller ones to call overhead (measured)."""
 HOLD_OUT_SALT = b"tokenriver val 1"
 SAMPLE_TEXT_BYTES = 256 << 10

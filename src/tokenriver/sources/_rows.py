@@ -8,7 +8,7 @@ import numpy as np
 from tokenriver.sources import _reasons
 from tokenriver.types import BadRow, DocumentBatch
 
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 2 << 20
 """A batch is given out when its texts reach this; it exceeds it by one block (1 MiB) or one row."""
 MAX_REJECTED = 1 << 14
 """Rows without a document are objects, so a batch also ends after this many."""
