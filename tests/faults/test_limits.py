@@ -2,10 +2,8 @@
 
 import hashlib
 import json
-import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,20 +12,21 @@ import tokenriver
 from small_builds import files_of, some_texts, write_rows
 
 Ran = subprocess.CompletedProcess[str]
+SCRIPT = """
+import resource, sys
+limit, size = getattr(resource, sys.argv[1]), int(sys.argv[2])
+if size:
+    resource.setrlimit(limit, (size, size))
+from tokenriver import cli
+cli.main(sys.argv[3:])
+"""
 
 
-def run(inputs: Path, out: Path, *words: str, limit: Callable[[], None] | None = None) -> Ran:
-    command = [sys.executable, "-m", "tokenriver", "build", str(inputs), "-o", str(out), "--json"]
+def run(inputs: Path, out: Path, *words: str, limit: str = "RLIMIT_FSIZE", size: int = 0) -> Ran:
+    """The command line under a limit of the operating system; none if size is 0."""
+    command = [sys.executable, "-c", SCRIPT, limit, str(size), "build", str(inputs), "-o", str(out), "--json"]
     command += ["--tokenizer", "byte", "--unit-bytes", "4096", *words]
-    return subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, timeout=120)
-
-
-def open_files() -> None:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-
-
-def file_size(size: int) -> Callable[[], None]:
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("workers", [(), ("--workers", "2")])
@@ -37,7 +36,7 @@ def test_files_that_may_not_grow(tmp_path: Path, workers: tuple[str, ...], size:
     (tmp_path / "in").mkdir()
     rows = write_rows(tmp_path / "in" / "rows.jsonl", some_texts(300))
     before = hashlib.sha256(rows.read_bytes()).hexdigest()
-    ran = run(tmp_path / "in", tmp_path / "out", *workers, limit=file_size(size))
+    ran = run(tmp_path / "in", tmp_path / "out", *workers, size=size)
     assert ran.returncode == 1
     assert ran.stdout == ""
     assert "Traceback" not in ran.stderr
@@ -58,6 +57,6 @@ def test_few_descriptors(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(1000):
         write_rows(tmp_path / "in" / f"{number}.jsonl", [f"text {number}"])
-    ran = run(tmp_path / "in", tmp_path / "out", "--shard-tokens", "300", limit=open_files)
+    ran = run(tmp_path / "in", tmp_path / "out", "--shard-tokens", "300", limit="RLIMIT_NOFILE", size=40)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["splits"]["train"]["shards"] >= 30
