@@ -91,8 +91,8 @@ def blocks_of(path: Path, kind: str, compression: str, options: SourceOptions, u
     offset = 0
     for k, block in enumerate(found):
         assert (block.k, block.offset) == (k, offset)
-        offset += len(block.data)
-    return [bytes(block.data) for block in found]
+        offset += block.size
+    return [b"".join(block.data) for block in found]
 
 
 @given(st.lists(st.integers(0, 900), min_size=60, max_size=120), st.sampled_from([1024, 1500, 4000]))
@@ -127,7 +127,7 @@ def test_a_cut_archive_gives_what_it_has_and_then_fails(tmp_path: Path) -> None:
     (lot,) = make_lots([an_input(path, "jsonl", "gzip")], OPTIONS, 1024)
     found: list[bytes] = []
     with pytest.raises(InputError, match=r"a\.jsonl\.gz.*truncated"):
-        found.extend(bytes(block.data) for block in stream_blocks(lot, OPTIONS, 1024, TreeDigest(0)))
+        found.extend(b"".join(block.data) for block in stream_blocks(lot, OPTIONS, 1024, TreeDigest(0)))
     assert rows.startswith(b"".join(found))
     assert len(found) > 3
 

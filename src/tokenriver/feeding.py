@@ -128,7 +128,7 @@ class Feeder:
                 if self._done(lot, block.k):
                     self._same_input(self.receipts[lot.index, block.k], block.prefix, lot)
                 else:
-                    sample = self._sample_bytes(len(block.data))
+                    sample = self._sample_bytes(block.size)
                     yield Job((lot.index, block.k), lot, sample, block.data, block.offset, block.prefix)
                 if self.enough():
                     return

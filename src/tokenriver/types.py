@@ -108,6 +108,10 @@ class Source(Protocol):
 class StreamSource(Source, Protocol):
     """A source that is a stream of bytes."""
 
+    @property
+    def LOCAL_ENDS(self) -> bool:
+        """Does any piece of the stream show the record ends in it, whatever lies before it? (A line feed does.)"""
+
     def cut(self, block: bytes, options: SourceOptions) -> int:
         """Length of the longest prefix of block that ends at a record end; 0 if there is none."""
 

@@ -16,7 +16,7 @@ from tokenriver.errors import InputError
 from tokenriver.files import naming
 from tokenriver.inputs import InputFile
 from tokenriver.streams import read_blocks
-from tokenriver.types import Piece, SourceOptions
+from tokenriver.types import Piece, SourceOptions, StreamSource
 
 UNIT_BYTES = 16 << 20
 EDGE_BYTES = 64 << 10
@@ -24,6 +24,7 @@ SMALL_STREAM = 8
 """Compressed files under unit_bytes / SMALL_STREAM are grouped: text is seldom packed tighter than that."""
 
 Key = tuple[int, int]
+View = memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Block:
     k: int
     offset: int
     """First byte, in the decompressed input."""
-    data: memoryview
+    data: list[View]
+    size: int
     prefix: str
     """Digest of the stored bytes read so far: a changed input shows when it is read again."""
 
@@ -141,44 +143,65 @@ class TreeDigest:
 def stream_blocks(lot: Lot, options: SourceOptions, unit_bytes: int, digest: TreeDigest) -> Iterator[Block]:
     """Units of a stream: each is the longest run of whole records in the next unit_bytes of text (a longer record
     doubles the window until it fits). `digest` sees the stored bytes."""
-    source = registry.load("sources", lot.kind)
+    source: StreamSource = registry.load("sources", lot.kind)
     blocks = read_blocks(lot.pieces[0].path, lot.compressions[0], on_raw=digest.update)
-    rest: list[bytes | memoryview] = []
+    rest: list[View] = []
     offset = k = 0
     window = unit_bytes
     while True:
-        data, rest, ended = _take(rest, blocks, window)
-        cut = len(data) if ended else source.cut(data, options)
+        parts, rest, ended = _take(rest, blocks, window)
+        cut = sum(len(part) for part in parts) if ended else _record_end(source, parts, options)
         if cut == 0 and not ended:
-            rest.insert(0, data)
+            rest = [*parts, *rest]
             window *= 2
             continue
-        if data:
-            yield Block(k, offset, memoryview(data)[:cut], digest.hexdigest())
+        data, left = _split(parts, cut)
+        if cut:
+            yield Block(k, offset, data, cut, digest.hexdigest())
         if ended:
             return
         offset += cut
         k += 1
         window = unit_bytes
-        rest.insert(0, memoryview(data)[cut:])
+        rest = [*left, *rest]
 
 
-def _take(
-    rest: list[bytes | memoryview], blocks: Iterator[bytes], window: int
-) -> tuple[bytes, list[bytes | memoryview], bool]:
+def _take(rest: list[View], blocks: Iterator[bytes], window: int) -> tuple[list[View], list[View], bool]:
     """The next `window` bytes, what lies beyond them, and whether the stream ended inside them."""
     size = sum(len(part) for part in rest)
     while size < window:
         block = next(blocks, None)
         if block is None:
-            return b"".join(rest), [], True
-        rest.append(block)
+            return rest, [], True
+        rest.append(memoryview(block))
         size += len(block)
-    last = memoryview(rest.pop())
-    over = size - window
-    keep = len(last) - over
-    data = b"".join([*rest, last[:keep]])
-    return data, ([last[keep:]] if over else []), False
+    return *_split(rest, window), False
+
+
+def _split(parts: list[View], at: int) -> tuple[list[View], list[View]]:
+    """The first `at` bytes of some parts, and the others; nothing is copied."""
+    head: list[View] = []
+    for number, part in enumerate(parts):
+        if at < len(part):
+            tail = [part[at:], *parts[number + 1 :]]
+            return ([*head, part[:at]] if at else head), tail
+        head.append(part)
+        at -= len(part)
+    return head, []
+
+
+def _record_end(source: StreamSource, parts: list[View], options: SourceOptions) -> int:
+    """Length of the longest prefix that ends at a record end. Where any part shows its own record ends, the last part
+    that has one decides, and the parts are not joined (megabytes that would leave the cache)."""
+    if not source.LOCAL_ENDS:
+        return source.cut(b"".join(parts), options)
+    before = sum(len(part) for part in parts)
+    for part in reversed(parts):
+        before -= len(part)
+        found = source.cut(bytes(part), options)
+        if found:
+            return before + found
+    return 0
 
 
 def file_edges(path: Path, size: int) -> str:

@@ -56,7 +56,7 @@ def work(folder: Path) -> Work:
 def a_job(number: int, path: Path, sample_bytes: int = 0, data: bytes | None = None, offset: int = 0) -> Job:
     piece = Piece(0, path, 0, path.stat().st_size if path.exists() else 9)
     lot = Lot(number, "jsonl", (piece,), ("",), ((0, 1),), data is not None, 0, "tag")
-    return Job((number, 0), lot, sample_bytes, data, offset, "ff" * offset)
+    return Job((number, 0), lot, sample_bytes, None if data is None else [data], offset, "ff" * offset)
 
 
 def test_work_and_jobs_cross_as_plain_data(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_work_and_jobs_cross_as_plain_data(tmp_path: Path) -> None:
     stream = a_job(3, tmp_path / "a", data=b"text")
     assert job_from_json(job_to_json(stream), b"text") == stream
     empty = a_job(3, tmp_path / "a", data=b"")
-    assert job_from_json(job_to_json(empty), b"").data == b""
+    assert job_from_json(job_to_json(empty), b"").data == [b""]
 
 
 def test_answers_come_in_the_order_of_the_units(tmp_path: Path, worker: Worker) -> None:

@@ -6,7 +6,7 @@ what time it is or where else the build happens, so a part's bytes depend on its
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class Job:
     lot: Lot
     sample_bytes: int = 0
     """How much of this unit's text the gate wants to compare with the reference encoder."""
-    data: bytes | memoryview | None = None
+    data: Sequence[bytes | memoryview] | None = None
     offset: int = 0
     prefix: str = ""
 
@@ -155,7 +155,7 @@ def _batches(job: Job, work: Work, progress: _Progress) -> Iterator[tuple[int, D
     source = registry.load("sources", job.lot.kind)
     if job.data is not None:
         first = job.offset == 0
-        for batch in source.parse(iter([bytes(job.data)]), work.options, job.offset, first=first):
+        for batch in source.parse(map(bytes, job.data), work.options, job.offset, first=first):
             yield 0, batch
         return
     for number, (piece, compression) in enumerate(zip(job.lot.pieces, job.lot.compressions, strict=True)):

@@ -171,7 +171,7 @@ class _Member:
                 if job is None:
                     break
                 self._sent.append(replace(job, data=None))  # for a message about it; its text may go
-                send(self._input, {"job": job_to_json(job)}, [] if job.data is None else [job.data])
+                send(self._input, {"job": job_to_json(job)}, job.data or ())
             send(self._input, {"end": True})
         except OSError:
             pass  # the worker is gone: the receiving thread says so

@@ -156,7 +156,7 @@ def job_from_json(data: dict[str, Any], payload: bytes) -> Job:
     pieces = tuple(Piece(source, Path(path), start, stop) for source, path, start, stop in data["pieces"])
     blocks = tuple((first, last) for first, last in data["blocks"])
     lot = Lot(key[0], data["kind"], pieces, tuple(data["compressions"]), blocks, data["stream"], 0, data["tag"])
-    return Job(key, lot, data["sample_bytes"], payload if data["stream"] else None, data["offset"], data["prefix"])
+    return Job(key, lot, data["sample_bytes"], [payload] if data["stream"] else None, data["offset"], data["prefix"])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 STREAMS = True
+LOCAL_ENDS = True
 
 _RUN = 512  # rows that are tried together before each is looked at by itself
 _ESCAPE = re.compile(

@@ -16,6 +16,7 @@ from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
 SUFFIXES = (".txt", ".text")
 STREAMS = True
+LOCAL_ENDS = False  # a separator may lie across a cut, or overlap itself
 
 _RUN = 512  # pieces that are checked together before each is looked at by itself
 
