@@ -82,7 +82,7 @@ WANTED = st.builds(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(some_units(), WANTED)
 def test_every_id_is_where_the_reference_has_it(
     tmp_path_factory: pytest.TempPathFactory, given_units: tuple[Units, Held], wanted: Wanted

@@ -44,7 +44,7 @@ def gone(processes: "list[subprocess.Popen[bytes]]") -> bool:
     return all(process.poll() is not None for process in processes)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_that_is_killed_is_named_with_its_unit(
     tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]", number: signal.Signals
 ) -> None:
