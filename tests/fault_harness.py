@@ -138,7 +138,8 @@ def check_left(scenario: Scenario, out: Path, *, new: bool = False) -> None:
         expected = scenario.old
     for name, data in expected.items():
         found = left.get(name, b"")
-        assert found == data or (name == "bad_rows.jsonl" and found.startswith(data)), f"{name} is torn"
+        whole = found == data or (name == "bad_rows.jsonl" and found.startswith(data))
+        assert whole, f"{name} is torn"
     corpus = tokenriver.open_corpus(out)
     corpus.read(0, corpus.num_tokens)
     corpus.document(0)
@@ -163,7 +164,8 @@ def check_rerun(scenario: Scenario, out: Path) -> BuildReport:
     found = files_of(out)
     assert found.keys() == scenario.new.keys(), f"other files: {sorted(found.keys() ^ scenario.new.keys())}"
     for name, data in scenario.new.items():
-        assert found[name] == data, f"{name} differs"
+        same = found[name] == data
+        assert same, f"{name} differs"
     return report
 
 

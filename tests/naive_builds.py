@@ -10,7 +10,7 @@ from pathlib import Path
 import zstandard
 from hypothesis import strategies as st
 
-from small_builds import EOS, documents, manifest_of
+from small_builds import EOS, documents, manifest_of, must_equal
 
 Document = tuple[list[int], int, int]
 """(ids with framing, record, source)."""
@@ -162,14 +162,14 @@ def compare(out: Path, expected: Expected) -> None:
     balance = manifest["balance"]
     assert set(manifest["shards"]["split"]) == set(expected.splits)
     for split, shards in expected.splits.items():
-        assert documents(out, split) == [document for shard in shards for document in shard], f"documents of {split}"
+        must_equal(documents(out, split), [d for shard in shards for d in shard], f"documents of {split}")
         sizes = [sum(len(ids) for ids, _, _ in shard) for shard in shards]
         of_split = [at for at, name in enumerate(manifest["shards"]["split"]) if name == split]
-        assert [manifest["shards"]["num_tokens"][at] for at in of_split] == sizes, f"shards of {split}"
+        must_equal([manifest["shards"]["num_tokens"][at] for at in of_split], sizes, f"shards of {split}")
         assert balance["ids"]["kept"][split] == sum(sizes)
         assert balance["documents"]["kept"][split] == sum(map(len, shards))
     bad = [json.loads(line) for line in (out / "bad_rows.jsonl").read_bytes().splitlines()] if expected.bad else []
-    assert bad == expected.bad
+    must_equal(bad, expected.bad, "bad rows")
     assert (out / "bad_rows.jsonl").exists() == bool(expected.bad)
     if not expected.dropped:  # else the units that were needed decide how many rows were read
         assert balance["notes"] == expected.notes

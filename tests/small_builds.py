@@ -96,3 +96,14 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / "manifest.json").read_bytes())
     assert isinstance(found, dict)
     return found
+
+
+def must_equal(found: Sequence[object], expected: Sequence[object], what: str) -> None:
+    """AssertionError at the first difference. A plain assert would show a diff of everything, which takes minutes for
+    long lists where a test runner shows diffs in full, as it does under continuous integration."""
+    if found != expected:
+        at = next((i for i, (a, b) in enumerate(zip(found, expected, strict=False)) if a != b), len(expected))
+        shown = [repr(rows[at : at + 1])[:300] for rows in (found, expected)]
+        raise AssertionError(
+            f"{what}: got {shown[0]} at {at}, expected {shown[1]}; lengths {len(found)}, {len(expected)}"
+        )
