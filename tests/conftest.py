@@ -4,11 +4,16 @@ names what is not installed here."""
 import ast
 import importlib.util
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from small_builds import QuickDisk
+from tokenriver import files
 
 settings.register_profile(
     "tokenriver", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
@@ -43,3 +48,18 @@ def _clean_process() -> Iterator[None]:
     before = os.getcwd(), {**os.environ, "PYTEST_CURRENT_TEST": ""}
     yield
     assert (os.getcwd(), {**os.environ, "PYTEST_CURRENT_TEST": ""}) == before
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that never waits: what a test is not about costs nothing."""
+    monkeypatch.setattr(files, "system", QuickDisk())
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    """A folder in memory, where there is one: thousands of small files are made and removed."""
+    shared = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
+    yield folder
+    shutil.rmtree(folder)

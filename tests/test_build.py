@@ -13,7 +13,6 @@ import tokenriver
 from golden_data import golden
 from small_builds import (
     EOS,
-    QuickDisk,
     corpus_files,
     documents,
     files_of,
@@ -24,15 +23,11 @@ from small_builds import (
     some_texts,
     write_rows,
 )
-from tokenriver import files
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
 from tokenriver.tokenizers import _fast
 from tokenriver.types import Ids, Int64
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 @pytest.fixture

@@ -7,16 +7,13 @@ import orjson
 import pytest
 
 import tokenriver
-from small_builds import QuickDisk, corpus_files, files_of, small_build, some_texts, write_rows
+from small_builds import corpus_files, files_of, small_build, some_texts, write_rows
 from tokenriver import files
 from tokenriver.buildfolder import FAILED_NAME, LOCK_NAME, PLAN_NAME
 from tokenriver.errors import FormatError, InputError, MismatchError, RiverError
 from tokenriver.shards import ShardMaker
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 @pytest.fixture

@@ -6,15 +6,12 @@ from pathlib import Path
 import pytest
 
 from fault_harness import begin_shards_early
-from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
-from tokenriver import early, files
+from small_builds import files_of, small_build, some_texts, write_rows
+from tokenriver import early
 from tokenriver.errors import InputError, RiverError
 from tokenriver.shards import Begun, ShardJob, ShardMaker
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 @pytest.fixture

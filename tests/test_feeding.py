@@ -9,8 +9,7 @@ import pytest
 import zstandard
 
 import tokenriver
-from small_builds import QuickDisk, files_of, manifest_of, small_build, some_texts, write_rows
-from tokenriver import files
+from small_builds import files_of, manifest_of, small_build, some_texts, write_rows
 from tokenriver.engines._unit import Job, Work
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.feeding import Feeder
@@ -19,10 +18,7 @@ from tokenriver.parts import receipt_path
 from tokenriver.types import SourceOptions
 from tokenriver.units import Lot, make_lots
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 def rows_of(texts: list[str]) -> bytes:

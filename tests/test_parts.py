@@ -8,8 +8,6 @@ import orjson
 import pytest
 
 from hand_made_parts import PLAN, hand_made, hand_made_unit
-from small_builds import QuickDisk
-from tokenriver import files
 from tokenriver.errors import FormatError
 from tokenriver.parts import (
     PieceReceipt,
@@ -21,10 +19,7 @@ from tokenriver.parts import (
     write_receipt,
 )
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 KEY = (3, 7)

@@ -9,7 +9,7 @@ import pytest
 
 from faulty_disks import LyingDisk
 from hand_made_parts import PLAN, hand_made
-from small_builds import QuickDisk, shard_documents, shard_ids
+from small_builds import shard_documents, shard_ids
 from tokenriver import files
 from tokenriver.assembly import Parts, Segment, rows_before
 from tokenriver.errors import MismatchError, RiverError
@@ -19,9 +19,7 @@ from tokenriver.shards import ShardJob, ShardMaker
 UNITS = [[3, 4, 5], [6], [], [2, 2, 2, 2]]
 
 
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_builds import EOS, QuickDisk, framed, some_texts, write_rows
-from tokenriver import files
+from small_builds import EOS, framed, some_texts, write_rows
 from tokenriver.engines._unit import Done, Finished, Job, Unreadable, Work, held_out, run_unit
 from tokenriver.errors import LimitError
 from tokenriver.parts import part_path, read_documents, read_receipt
@@ -16,10 +15,7 @@ from tokenriver.tokenizers.byte import ByteTokenizer
 from tokenriver.types import Ids, Int64, Piece, SourceOptions, Tokenizer
 from tokenriver.units import Lot
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 def work(folder: Path, before: int | None = None, after: int | None = EOS, val_fraction: float = 0.0) -> Work:

@@ -1,9 +1,7 @@
 """Every call that a build makes to the disk goes wrong once: the process dies before it, the disk takes a part of a
 write, is full from there on, or fails. Nothing torn is readable, and the same command ends with the same bytes."""
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,18 +28,7 @@ Make = Callable[[Path], Scenario]
 SCENARIOS: list[Make] = [one_shot, appended, begun_early]
 
 
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
-
-
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """A folder in memory, where there is one: thousands of small files are made and removed."""
-    shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-    yield folder
-    shutil.rmtree(folder)
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 STEPS: dict[Make, dict[str, int]] = {

@@ -2,30 +2,16 @@
 names are there or not. Nothing torn is readable, what was reported as done is done, and a rerun completes the rest."""
 
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fault_harness import CORPUS, Scenario, appended, check_left, every_loss_of_power, one_shot
 from faulty_disks import Died, Op, RecordingDisk, lost_power
-from small_builds import QuickDisk
 from tokenriver import files
 
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
-
-
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """A folder in memory, where there is one: thousands of small files are made and removed."""
-    shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-    yield folder
-    shutil.rmtree(folder)
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 Make = Callable[[Path], Scenario]

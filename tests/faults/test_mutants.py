@@ -6,8 +6,6 @@ import importlib
 import json
 import os
 import random
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,7 +18,7 @@ import pytest
 from fault_harness import Scenario, appended, every_call, every_lie, every_loss_of_power, one_shot
 from faulty_disks import DIE, EIO, SHORT
 from naive_builds import BAD, Input, Wanted, compare, naive
-from small_builds import QuickDisk, documents, files_of, framed, must_equal, small_build, some_texts, write_rows
+from small_builds import documents, files_of, framed, must_equal, small_build, some_texts, write_rows
 from tokenriver import assembly, buildfolder, buildplan, commit, feeding, files, inputs, parts, sampler, shards, units
 from tokenriver.engines import _unit
 from tokenriver.errors import InputError, LimitError, MismatchError, RiverError
@@ -33,18 +31,7 @@ Patch = pytest.MonkeyPatch
 BUILD = importlib.import_module("tokenriver.build")
 
 
-@pytest.fixture
-def memory() -> Iterator[Path]:
-    """A folder in memory, where there is one."""
-    shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 # ------------------------------------------------------------------------------------- the disk and what is left on it

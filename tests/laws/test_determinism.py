@@ -26,9 +26,7 @@ OPTIONS: dict[str, object] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "system", QuickDisk())
+pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 def some_folder(folder: Path) -> Path:

@@ -81,6 +81,19 @@ class Rows:
         return batch
 
 
+def begin(blocks: Iterable[bytes], offset: int, *, first: bool) -> tuple[Rows, Iterator[bytes], int]:
+    """Empty rows, and the blocks of a stream that starts at byte `offset`; of an input's first bytes (`first`) without
+    a byte-order mark, which is noted and passed in the offset."""
+    rows = Rows()
+    if not first:
+        return rows, iter(blocks), offset
+    rest, marked = drop_mark(blocks)
+    if not marked:
+        return rows, rest, offset
+    rows.note(_reasons.BYTE_ORDER_MARK)
+    return rows, rest, offset + len(MARK)
+
+
 def drop_mark(blocks: Iterable[bytes]) -> tuple[Iterator[bytes], bool]:
     """The blocks without a leading UTF-8 byte-order mark, and whether there was one."""
     rest = iter(blocks)

@@ -16,7 +16,7 @@ from pathlib import Path
 import orjson
 
 from tokenriver.sources import _reasons
-from tokenriver.sources._rows import MARK, Rows, drop_mark, is_utf8
+from tokenriver.sources._rows import MARK, Rows, begin, is_utf8
 from tokenriver.streams import BLOCK, read_range
 from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
@@ -63,12 +63,7 @@ def cut(block: bytes, options: SourceOptions) -> int:
 
 def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first: bool) -> Iterator[DocumentBatch]:
     """Documents of consecutive blocks of one stream, which starts at byte `offset` of the input."""
-    rows = Rows()
-    if first:
-        blocks, marked = drop_mark(blocks)
-        if marked:
-            rows.note(_reasons.BYTE_ORDER_MARK)
-            offset += len(MARK)
+    rows, blocks, offset = begin(blocks, offset, first=first)
     for start, lines in _lines(_sliced(blocks), offset, options.max_row_bytes):
         if not lines:
             rows.reject(_reasons.ROW_TOO_LONG, start)

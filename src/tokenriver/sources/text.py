@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tokenriver.errors import InputError
 from tokenriver.sources import _reasons
-from tokenriver.sources._rows import MARK, Rows, drop_mark, is_utf8
+from tokenriver.sources._rows import Rows, begin, is_utf8
 from tokenriver.streams import read_range
 from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
@@ -46,12 +46,7 @@ def cut(block: bytes, options: SourceOptions) -> int:
 
 def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first: bool) -> Iterator[DocumentBatch]:
     """Documents of consecutive blocks of one stream, which starts at byte `offset` of the input."""
-    rows = Rows()
-    if first:
-        blocks, marked = drop_mark(blocks)
-        if marked:
-            rows.note(_reasons.BYTE_ORDER_MARK)
-            offset += len(MARK)
+    rows, blocks, offset = begin(blocks, offset, first=first)
     runs = _whole(blocks, options) if options.separator is None else _split(blocks, options)
     gap = len(options.separator or b"")
     for pieces, kept, size in runs:
