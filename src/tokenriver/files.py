@@ -288,7 +288,7 @@ def free_bytes(folder: Path) -> int:
         return system.free_bytes(folder)
 
 
-def sha256_file(path: Path) -> str:
-    """Hex sha256 of a whole file, read in bounded memory."""
-    with naming(path, "read"), path.open("rb", buffering=0) as file:
+def sha256_file(path: Path, name: Path | None = None) -> str:
+    """Hex sha256 of a whole file, read in bounded memory; errors call it `name`, if it has that name only later."""
+    with naming(name or path, "read"), path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

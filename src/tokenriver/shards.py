@@ -69,7 +69,7 @@ class ShardMaker:
                         file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
             with ThreadPoolExecutor(2) as pool:
                 synced = pool.submit(file.sync)
-                hashed = pool.submit(_sha256_named, temporary_name(job.path), job.path)
+                hashed = pool.submit(sha256_file, temporary_name(job.path), job.path)
                 self._compare(job, header)
                 synced.result()
                 sha256 = hashed.result()
@@ -195,11 +195,6 @@ def _after(segments: list[Segment], ids: int) -> Iterator[Segment]:
         ids -= skip
         if segment.start + skip < segment.stop:
             yield replace(segment, start=segment.start + skip)
-
-
-def _sha256_named(path: Path, name: Path) -> str:
-    with naming(name, "read"), path.open("rb", buffering=0) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sha256_of(file: BinaryIO, size: int) -> str:

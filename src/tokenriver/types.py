@@ -207,15 +207,6 @@ class ShardReader(Protocol):
     def close(self) -> None: ...
 
 
-class ShardWriter(Protocol):
-    """Writes one shard under a temporary name; `close` commits it, leaving the block by an exception removes it."""
-
-    def write(self, ids: Ids, doc_ends: Int64 | None) -> None:
-        """Append ids; doc_ends are the ends, within these ids, of the documents that end here."""
-
-    def close(self) -> None: ...
-
-
 class Format(Protocol):
     """What a module of formats/ offers."""
 
