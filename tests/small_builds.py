@@ -73,10 +73,10 @@ def shard_documents(path: Path) -> list[tuple[list[int], int, int]]:
     data, ids = path.with_suffix(".docs").read_bytes(), shard_ids(path)
     assert data[:8] == b"TRDOCS01"
     (k,) = struct.unpack("<q", data[8:16])
-    assert len(data) == 16 + 20 * k
-    ends = struct.unpack(f"<{k}q", data[16 : 16 + 8 * k])
-    records = struct.unpack(f"<{k}q", data[16 + 8 * k : 16 + 16 * k])
-    sources = struct.unpack(f"<{k}i", data[16 + 16 * k :])
+    assert len(data) == 24 + 20 * k and data[16:24] == bytes(8)
+    ends = struct.unpack(f"<{k}q", data[24 : 24 + 8 * k])
+    records = struct.unpack(f"<{k}q", data[24 + 8 * k : 24 + 16 * k])
+    sources = struct.unpack(f"<{k}i", data[24 + 16 * k :])
     starts = (0, *ends[:-1])
     assert ends[-1] == len(ids)
     return [(ids[a:b], record, source) for a, b, record, source in zip(starts, ends, records, sources, strict=True)]

@@ -28,7 +28,7 @@ def index_bytes(lengths: Sequence[int], first_record: int = 0, source: int = 0) 
     count = len(lengths)
     ends = [sum(lengths[: i + 1]) for i in range(count)]
     records = range(first_record, first_record + count)
-    return b"TRDOCS01" + struct.pack(f"<q{count}q{count}q{count}i", count, *ends, *records, *[source] * count)
+    return b"TRDOCS01" + struct.pack(f"<2q{count}q{count}q{count}i", count, 0, *ends, *records, *[source] * count)
 
 
 def make_corpus(folder: Path, splits: Mapping[str, Sequence[Documents]], dtype: str = "uint16") -> Manifest:

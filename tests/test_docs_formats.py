@@ -61,8 +61,8 @@ def test_an_index_is_read_by_its_table() -> None:
         piece = data[start : start + _eval(size, K=3)]
         columns.append(piece.decode() if kind == "bytes" else np.frombuffer(piece, np.dtype(kind)).tolist())
     assert columns == ["TRDOCS01", [3], ends.tolist(), records.tolist(), sources.tolist()]
-    assert len(data) == _eval("16 + 20·K", K=3) == _docindex.HEADER_BYTES + 3 * _docindex.BYTES_PER_DOCUMENT
-    assert "The file is 16 + 20·K bytes long" in TEXT
+    assert len(data) == _eval("24 + 20·K", K=3) == _docindex.HEADER_BYTES + 3 * _docindex.BYTES_PER_DOCUMENT
+    assert "The file is 24 + 20·K bytes long" in TEXT
 
 
 def test_the_manifest_has_the_keys_of_its_tables(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from faulty_disks import DIE, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk
-from tokenriver import files
+from tokenriver import files, locks
 from tokenriver.errors import InputError, LimitError
 
 
@@ -200,9 +200,9 @@ def test_listings_are_sorted_by_bytes(tmp_path: Path) -> None:
 
 def test_a_lock_keeps_others_out_until_it_is_let_go(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with files.hold_lock(path) as first, files.hold_lock(path) as second:
+    with locks.hold_lock(path) as first, locks.hold_lock(path) as second:
         assert (first, second) == (True, False)
-    with files.hold_lock(path) as third:
+    with locks.hold_lock(path) as third:
         assert third
 
 
@@ -217,7 +217,7 @@ def test_a_lock_that_was_removed_while_waiting_keeps_nobody_out(
             return fd
 
     monkeypatch.setattr(files, "system", Slow())
-    with files.hold_lock(tmp_path / "lock") as held:
+    with locks.hold_lock(tmp_path / "lock") as held:
         assert not held
 
 
@@ -241,7 +241,7 @@ def test_descriptors_are_not_inherited_and_not_leaked(tmp_path: Path) -> None:
         files.write_atomic(tmp_path / f"{number}", b"x")
         with pytest.raises(KeyError):
             _write_and_fail(tmp_path / "y")
-        with files.hold_lock(tmp_path / "lock"):
+        with locks.hold_lock(tmp_path / "lock"):
             pass
     assert (len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 0) == before
     fd = files.system.open(tmp_path / "0", os.O_RDONLY)

@@ -14,12 +14,14 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files"),
-    ("streams", "magic", "rules"),
+    ("streams", "magic", "rules", "locks"),
     ("sources", "tokenizers", "formats", "packing", "sampler"),
+    ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course"),
     ("inputs", "river"),
-    ("units", "contents"),
-    ("parts", "corpus"),
+    ("units", "documents"),
+    ("parts", "contents"),
+    ("corpus",),
     ("assembly", "engines"),
     ("buildplan", "shards"),
     ("buildfolder",),
@@ -39,7 +41,12 @@ ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats")}
 # functions with as many keyword parameters as their users need
-PUBLIC_ENTRY_POINTS = {("build.py", "build"), ("loader.py", "__init__"), ("corpus.py", "open_corpus")}
+PUBLIC_ENTRY_POINTS = {
+    ("build.py", "build"),
+    ("loader.py", "__init__"),
+    ("corpus.py", "open_corpus"),
+    ("convert.py", "convert"),
+}
 
 
 @cache

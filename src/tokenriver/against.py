@@ -143,7 +143,8 @@ class _Framing:
 
 
 def _framing(manifest: Manifest) -> _Framing:
-    eos, bos = manifest.tokenizer.eos_id, manifest.tokenizer.bos_id
+    made_by = manifest.tokenizer
+    eos, bos = (None, None) if made_by is None else (made_by.eos_id, made_by.bos_id)
     known = {"eos-after": (None, eos), "eos-before": (eos, None), "bos-eos": (bos, eos), "none": (None, None)}
     if manifest.framing not in known:
         raise InputError(f"framing: got {manifest.framing!r}, expected one of {', '.join(known)}")

@@ -14,7 +14,6 @@ import orjson
 from tokenriver.buildplan import BAD_ROWS_NAME, BuildPlan, plans_of
 from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.files import (
-    hold_lock,
     list_folder,
     make_folder,
     naming,
@@ -23,6 +22,7 @@ from tokenriver.files import (
     sync_folder,
     write_atomic,
 )
+from tokenriver.locks import hold_lock
 from tokenriver.manifest import BUILD_FOLDER, Manifest
 
 PLAN_NAME = "plan.json"

@@ -172,8 +172,10 @@ def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
     """How these options differ from those of a committed corpus, in words; what only counts from the start of a
     corpus (val_tokens, max_tokens) is no difference."""
     out = []
-    if before.tokenizer.fingerprint != plan.content["tokenizer"]:
-        out.append(f"tokenizer: got another than {before.tokenizer.name!r}, which the corpus was built with")
+    made_by = before.tokenizer
+    if made_by is None or made_by.fingerprint != plan.content["tokenizer"]:
+        known = "an unknown one" if made_by is None else repr(made_by.name)
+        out.append(f"tokenizer: got another than {known}, which the corpus was built with")
     for name, value in plan.content["options"].items():
         if name not in ("val_tokens", "max_tokens") and before.options.get(name) != value:
             out.append(f"{name}: got {value!r}, expected {before.options.get(name)!r}")

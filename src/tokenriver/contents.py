@@ -7,16 +7,18 @@ import os
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tokenriver import foreign, registry
+from tokenriver.documents import Parting
 from tokenriver.errors import FormatError, InputError
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, index_name, read_manifest
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
-from tokenriver.types import ShardReader, Tokenizer
+from tokenriver.types import ShardFile, ShardReader, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Asked:
     tokenizer_search: tuple[Path, ...]
     source_root: Path | None
     dtype: str | None
+    parting: Parting | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def look(asked: Asked) -> Contents:
     return _foreign(asked)
 
 
-def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
+def make_shelf(contents: Contents) -> Shelf:
     """The shards, opened when they are used and checked against what is known of them."""
     module = registry.load("formats", contents.format)
     unseen = (
@@ -81,7 +84,7 @@ def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
             if shard.num_documents is not None:
                 _check_regular(shard.path.with_name(index_name(shard.path.name)))
             unseen[number] = 0
-        reader: ShardReader = module.open_reader(shard.path, dtype=asked_dtype)
+        reader: ShardReader = module.open_reader(shard.path, dtype=contents.dtype.name)
         if reader.num_tokens != shard.num_tokens or reader.dtype != contents.dtype:
             raise FormatError(
                 f"{shard.path}: got {reader.num_tokens} {reader.dtype} ids, expected {shard.num_tokens} "
@@ -93,7 +96,9 @@ def make_shelf(contents: Contents, asked_dtype: str | None) -> Shelf:
 
 
 def _check_regular(path: Path) -> None:
-    """A name from a manifest must be a file of that folder: a link could lead anywhere."""
+    """A name from a manifest must be a file of that folder, or of a folder in it: a link could lead anywhere."""
+    if path.parent.is_symlink():
+        raise FormatError(f"{path.parent}: got a symbolic link, expected a folder; put the folder itself there")
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError as error:
@@ -127,32 +132,49 @@ def _foreign(asked: Asked) -> Contents:
     found = foreign.find_shards(asked.path, asked.format)
     splits = tuple(found.splits)
     # a file that was named is meant, whatever its name says
-    split = splits[0] if asked.split == "train" and asked.path.is_file() else asked.split
+    meant = asked.path.is_file() or len(splits) == 1
+    split = splits[0] if asked.split == "train" and meant else asked.split
     if split not in found.splits:
         raise _no_split(asked.path, asked.split, splits)
     module = registry.load("formats", found.format)
-    shards, dtypes = [], set()
-    for path in found.splits[split]:
-        reader: ShardReader = module.open_reader(path, dtype=asked.dtype)
-        ends = reader.doc_ends
-        shards.append(Shard(path, reader.num_tokens, None if ends is None else len(ends)))
-        dtypes.add(reader.dtype)
+    shards = [_shard(module, file, asked.dtype) for file in found.splits[split]]
+    dtypes = {dtype for _, dtype in shards}
     if len(dtypes) > 1:
         raise FormatError(f"{asked.path}: dtype: got shards of {sorted(map(str, dtypes))}, expected one; give a glob")
-    contents = Contents(found.format, dtypes.pop(), splits, split, tuple(shards), "")
-    return _sampled(contents, module.STORES, asked.dtype)
+    # an index may speak of shards without a single id
+    kept = tuple(shard for shard, _ in shards if shard.num_tokens)
+    if not kept:
+        raise FormatError(f"{asked.path}: got {len(shards)} shards without an id, expected some")
+    return _sampled(Contents(found.format, dtypes.pop(), splits, split, kept, ""), module.STORES, asked)
 
 
-def _sampled(contents: Contents, stores: frozenset[str], asked_dtype: str | None) -> Contents:
-    river = River(
-        np.array([s.num_tokens for s in contents.shards], np.int64), contents.dtype, make_shelf(contents, asked_dtype)
-    )
+def _shard(module: ModuleType, file: ShardFile, dtype: str | None) -> tuple[Shard, np.dtype[Any]]:
+    """A shard and its dtype, from its format's index or, where that does not say, from the opened file."""
+    without_bounds = "doc_ends" not in module.STORES and not file.path.with_suffix(".docs").is_file()
+    if (
+        file.num_tokens is not None
+        and file.dtype is not None
+        and dtype in (None, file.dtype)
+        and (file.num_documents is not None or without_bounds)
+    ):
+        return Shard(file.path, file.num_tokens, file.num_documents), np.dtype(file.dtype)
+    reader: ShardReader = module.open_reader(file.path, dtype=dtype or file.dtype)
+    ends = reader.doc_ends
+    return Shard(file.path, reader.num_tokens, None if ends is None else len(ends)), reader.dtype
+
+
+def _sampled(contents: Contents, stores: frozenset[str], asked: Asked) -> Contents:
+    sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
+    river = River(sizes, contents.dtype, make_shelf(contents))
     seen = foreign.sample(river.read, river.num_tokens, contents.dtype.name, contents.format)
     assumptions = []
-    if "dtype" not in stores and asked_dtype is None:
-        assumptions.append(f"ids are {contents.dtype.name}, as nanoGPT writes them: the file does not say")
+    if "dtype" not in stores and asked.dtype is None:
+        assumptions.append(f"ids are {contents.dtype.name}: the file does not say")
         if seen.looks_wider:
             assumptions.append("every second sampled id is 0 or 1: if the ids are 32-bit, open it with dtype='uint32'")
-    if "doc_ends" not in stores:
+    if asked.parting is not None:
+        where = "ends" if asked.parting.framing == "eos-after" else "begins"
+        assumptions.append(f"id {asked.parting.id} {where} a document")
+    elif any(shard.num_documents is None for shard in contents.shards):
         assumptions.append("no document bounds: the file has none")
     return replace(contents, fingerprint=seen.fingerprint, largest=seen.largest, assumptions=tuple(assumptions))

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from tokenriver.contents import Asked, Contents, Shard, look, make_shelf
-from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
-from tokenriver.manifest import Manifest, index_name
+from tokenriver.documents import DocumentBounds, Parting
+from tokenriver.errors import FormatError, InputError, MismatchError, MissingPackageError
+from tokenriver.manifest import Manifest, TokenizerInfo, index_name
 from tokenriver.river import Out, River
 from tokenriver.tokenizer import load_tokenizer
-from tokenriver.types import Ids, Int32, Int64, Tokenizer
+from tokenriver.types import Ids, Int64, Tokenizer
 
 # files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
 CUSTOMARY = ("gpt2", 50256)
-# documents whose columns are taken into Python at a time
-WALK = 4096
 # a manifest may name a tokenizer, never a file to read or a module to import
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -36,14 +35,19 @@ def open_corpus(
     tokenizer_search: Sequence[Path] = (),
     source_root: str | Path | None = None,
     dtype: str | None = None,
+    eos_id: int | None = None,
+    framing: str = "eos-after",
 ) -> "Corpus":
-    """Open one split of a corpus: a folder with a manifest, or a file, folder or glob of llm.c or nanoGPT shards.
+    """Open one split of a corpus: a folder with a manifest, or a file, folder or glob of shards of any known format.
 
     `format` insists on one instead of looking; `tokenizer` is used instead of the manifest's name, and must have its
     fingerprint; `tokenizer_search` are folders with rank files; `source_root` is where the inputs lie now; `dtype` is
-    for files that do not say theirs. Raises InputError (nothing there) and FormatError (damaged, or not a corpus)."""
+    for files that do not say theirs; `eos_id` finds documents in files without bounds by the id that ends each of them
+    (or, with framing "eos-before", begins each), which reads all ids once. Raises InputError (nothing there) and
+    FormatError (damaged, or not a corpus)."""
     root = Path(source_root).absolute() if source_root is not None else None
-    asked = Asked(Path(path).absolute(), split, format, tokenizer, tuple(tokenizer_search), root, dtype)
+    parting = Parting(eos_id, framing) if eos_id is not None else None
+    asked = Asked(Path(path).absolute(), split, format, tokenizer, tuple(tokenizer_search), root, dtype, parting)
     return Corpus(asked, look(asked))
 
 
@@ -73,11 +77,16 @@ class Corpus:
         self.fingerprint: str = contents.fingerprint
         self.dtype: np.dtype[Any] = contents.dtype
         sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
-        self._river = River(sizes, contents.dtype, make_shelf(contents, asked.dtype))
+        self._river = River(sizes, contents.dtype, make_shelf(contents))
         self.num_tokens: int = self._river.num_tokens
-        documents = [shard.num_documents for shard in contents.shards if shard.num_documents is not None]
-        self._doc_ends: Int64 = np.cumsum(documents, dtype=np.int64)
-        self.num_documents: int | None = sum(documents) if len(documents) == len(contents.shards) else None
+        counts = [shard.num_documents for shard in contents.shards if shard.num_documents is not None]
+        self.documents = DocumentBounds(
+            self._river,
+            [shard.path for shard in contents.shards],
+            counts if len(counts) == len(contents.shards) else None,
+            asked.parting,
+        )
+        self.num_documents: int | None = self.documents.count
         self._tokenizer: tuple[Tokenizer | None] | None = None
 
     def __repr__(self) -> str:
@@ -101,10 +110,8 @@ class Corpus:
 
     def doc_bounds(self, index: int) -> tuple[int, int]:
         """River positions [start, stop) of a document, framing included; LimitError for one that is not there."""
-        shard, local = self._locate_document(index)
-        ends = self._documents(shard)[0]
-        begin = int(self._river.begins[shard])
-        return begin + (int(ends[local - 1]) if local else 0), begin + int(ends[local])
+        self._need_documents()
+        return self.documents.bounds(index)
 
     def document(self, index: int) -> Ids:
         """The ids of a document, framing included."""
@@ -113,71 +120,52 @@ class Corpus:
     def document_at(self, position: int) -> int:
         """The document that holds a river position, in O(log num_documents)."""
         self._need_documents()
-        shard, offset = self._river.locate(position)
-        before = int(self._doc_ends[shard - 1]) if shard else 0
-        return before + int(np.searchsorted(self._documents(shard)[0], offset, "right"))
+        return self.documents.at(position)
 
     def source(self, index: int) -> tuple[str, int]:
         """(path, record) of a document: the input's path as the manifest has it, below source_root if that was given,
         and the 0-based number of the raw row in it."""
-        shard, local = self._locate_document(index)
-        _, records, sources = self._documents(shard)
+        self._need_documents()
+        shard, local = self.documents.locate(index)
+        origins = self.documents.columns(shard)[1]
+        path = self.shards[shard].path
+        if origins is None:
+            raise FormatError(f"{path}: got documents without their sources, expected a corpus that keeps them")
+        records, sources = origins
         number = int(sources[local])
         known = self.manifest.sources if self.manifest is not None else ()
         if not 0 <= number < len(known):
             raise FormatError(
-                f"{self._index(shard)}: source of document {local}: got {number}, expected one of the "
-                f"{len(known)} of the manifest"
+                f"{path.with_name(index_name(path.name))}: source of document {local}: got {number}, expected one of "
+                f"the {len(known)} of the manifest"
             )
         root, name = self._asked.source_root, known[number].path
         return (name if root is None else str(root / name)), int(records[local])
 
     def walk(self) -> Iterator[tuple[int, int, Ids]]:
-        """(source number, record, ids) of every document in river order; ids are mapped views, framing included."""
+        """(source number, record, ids) of every document in river order; ids are mapped views where they can be,
+        framing included."""
         self._need_documents()
-        for shard in range(len(self.shards)):
-            columns, reader, start = self._documents(shard), self._river.shelf[shard], 0
-            ids = reader.ids
-            for at in range(0, len(columns[0]), WALK):
-                ends, records, sources = (column[at : at + WALK].tolist() for column in columns)
-                reader.read_ahead(start, ends[-1])
-                for end, record, source in zip(ends, records, sources, strict=True):
-                    yield source, record, ids[start:end]
-                    start = end
+        return self.documents.walk()
 
-    def _need_documents(self) -> int:
+    def _need_documents(self) -> None:
         if self.num_documents is None:
             raise FormatError(
-                f"{self.path}: got a {self.format} corpus without document bounds, expected them; convert"
+                f"{self.path}: got a {self.format} corpus without document bounds, expected them; give eos_id, or "
+                "convert from one that has them"
             )
-        return self.num_documents
-
-    def _locate_document(self, index: int) -> tuple[int, int]:
-        count = self._need_documents()
-        if not 0 <= index < count:
-            raise LimitError(f"document: got {index}, expected 0 to {count - 1}")
-        shard = int(np.searchsorted(self._doc_ends, index, "right"))
-        return shard, index - (int(self._doc_ends[shard - 1]) if shard else 0)
-
-    def _documents(self, shard: int) -> tuple[Int64, Int64, Int32]:
-        reader = self._river.shelf[shard]
-        ends, origins, expected = reader.doc_ends, reader.origins, self.shards[shard].num_documents
-        if ends is None or origins is None or len(ends) != expected:
-            got = "none" if ends is None else len(ends)
-            raise FormatError(f"{self._index(shard)}: documents: got {got}, expected {expected}")
-        return ends, *origins
-
-    def _index(self, shard: int) -> Path:
-        path = self.shards[shard].path
-        return path.with_name(index_name(path.name))
 
     # ----------------------------------------------------------------------------------------- text
 
     @property
+    def _made_by(self) -> TokenizerInfo | None:
+        return self.manifest.tokenizer if self.manifest is not None else None
+
+    @property
     def vocab_size(self) -> int | None:
         """One more than the largest id that the tokenizer has; None where no tokenizer is known."""
-        if self.manifest is not None:
-            return self.manifest.tokenizer.vocab_size
+        if self._made_by is not None:
+            return self._made_by.vocab_size
         return self.tokenizer.vocab_size if self._asked.tokenizer is not None and self.tokenizer else None
 
     @property
@@ -206,10 +194,10 @@ class Corpus:
     def _customary(self) -> str | None:
         name, largest = CUSTOMARY
         seen = self._contents.largest
-        return name if seen is not None and seen <= largest and self.dtype.itemsize == 2 else None
+        return name if seen is not None and seen <= largest and self.dtype.itemsize >= 2 else None
 
     def _find_tokenizer(self) -> Tokenizer | None:
-        if self._asked.tokenizer is None and self.manifest is None and self._customary() is None:
+        if self._asked.tokenizer is None and self._made_by is None and self._customary() is None:
             return None
         try:
             return self.load_tokenizer()
@@ -223,7 +211,7 @@ class Corpus:
         """The tokenizer that was given, else the manifest's; what is missing or another's is an error."""
         given, search = self._asked.tokenizer, self._asked.tokenizer_search
         if given is None:
-            given = self.manifest.tokenizer.name if self.manifest is not None else self._customary()
+            given = self._made_by.name if self._made_by is not None else self._customary()
             if given is None or not _PLAIN_NAME.fullmatch(given):
                 raise InputError(f"{self.path}: tokenizer: got the name {given!r} alone; give its file as tokenizer=")
         found = load_tokenizer(given, search=search) if isinstance(given, str | Path) else given
@@ -231,10 +219,11 @@ class Corpus:
         return found
 
     def _check_tokenizer(self, found: Tokenizer) -> None:
-        if self.manifest is not None and found.fingerprint != self.manifest.tokenizer.fingerprint:
+        made_by = self._made_by
+        if made_by is not None and found.fingerprint != made_by.fingerprint:
             raise MismatchError(
                 f"{self.path}: tokenizer {found.name}: fingerprint: got {found.fingerprint}, expected "
-                f"{self.manifest.tokenizer.fingerprint} of {self.manifest.tokenizer.name}; another one made these ids"
+                f"{made_by.fingerprint} of {made_by.name}; another one made these ids"
             )
         largest = self._contents.largest
         if largest is not None and largest >= found.vocab_size:

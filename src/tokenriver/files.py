@@ -7,7 +7,6 @@ in place of `system` and let every single call fail, write short, or be the last
 """
 
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
@@ -195,6 +194,27 @@ class AtomicFile:
             raise
 
 
+@contextmanager
+def written_by(path: Path) -> Iterator[Path]:
+    """For libraries that write a file themselves: they are given the temporary name, and leaving the block gives the
+    file its name, on disk; leaving it by an exception removes what they wrote."""
+    temporary = temporary_name(path)
+    with naming(path, "write"):
+        try:
+            yield temporary
+            fd = system.open(temporary, os.O_RDONLY)
+            try:
+                system.fsync(fd)
+            finally:
+                system.close(fd)
+            system.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                system.unlink(temporary)
+            raise
+    sync_folder(path.parent)
+
+
 def _progress(count: int) -> int:
     if count <= 0:
         raise OSError(errno.EIO, f"the system took {count} bytes")
@@ -233,23 +253,6 @@ def make_folder(path: Path) -> None:
             if not path.is_dir():
                 raise
     sync_folder(path.parent)
-
-
-@contextmanager
-def hold_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock file for as long as the block lasts; False if another process holds it. It dies with the process."""
-    with naming(path, "lock"):
-        fd = system.open(path, os.O_RDWR | os.O_CREAT)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # whoever held it may have removed it meanwhile: then it keeps nobody out
-            held = os.path.samestat(os.fstat(fd), os.stat(path))
-        except OSError:
-            held = False
-        yield held
-    finally:
-        os.close(fd)
 
 
 def remove(path: Path) -> None:

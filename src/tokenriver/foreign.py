@@ -1,27 +1,28 @@
 """Files that have no manifest: which format they are, which splits they make, and what a sample of them shows.
 
-A folder or a glob of shards is read in the byte order of the names; `_train_` and `_val_` in a name (or `train.bin`,
-`val.bin`) put a file into a split. Their fingerprint is taken from format, size and 64 sampled blocks, and starts
-with `sampled:`; a full scan belongs to `verify`.
+A format knows its own files (`sniff`, `find`). `_train_` and `_val_` in a name (or `train.bin`, `val.bin`) put a file
+into a split, and so do folders called train and val. The fingerprint of such a river is taken from format, size and 64
+sampled blocks, and starts with `sampled:`; a full scan belongs to `verify`.
 """
 
 import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
-from tokenriver import files, registry
-from tokenriver.errors import FormatError, InputError, MissingPackageError
-from tokenriver.types import Ids
+from tokenriver import files, magic, registry
+from tokenriver.errors import FormatError, InputError
+from tokenriver.types import Ids, ShardFile
 
 BLOCKS = 64
 BLOCK_IDS = 2048
+FOLDERS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""What folders are called that hold a split each, and the split's name here."""
 _SPLIT = re.compile(r"(?:^|[._-])(train|val)(?:[._-]|$)")
 
 
@@ -30,7 +31,7 @@ class Found:
     """The shards behind a path, by split, all of one format."""
 
     format: str
-    splits: dict[str, tuple[Path, ...]]
+    splits: dict[str, tuple[ShardFile, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +45,64 @@ class Sample:
 
 
 def find_shards(path: Path, format: str | None) -> Found:
-    """The files of a path (file, folder or glob) in river order; InputError if there are none, FormatError if they
-    are of several formats or of none."""
-    paths = _files(path)
-    formats = {file: format or _sniff(file) for file in paths}
-    if len(set(formats.values())) > 1:
-        first, other = paths[0], next(file for file in paths if formats[file] != formats[paths[0]])
+    """The shards of a path (file, folder, prefix or glob) in river order; InputError if there are none, FormatError if
+    they are of several formats or of none."""
+    name = format or _sniff(path)
+    if path.is_dir() and (name is None or not registry.load("formats", name).sniff(path)):
+        found = _split_folders(path, name)
+        if found is not None:
+            return found
+    if name is not None and (format is None or path.exists() or not glob.has_magic(str(path))):
+        if format is not None and not path.exists() and not registry.load("formats", name).sniff(path):
+            raise _nothing(path)
+        module = registry.load("formats", name)
+        return Found(name, _by_split(path, module.find(path), folders=module.SPLIT_FOLDERS))
+    if path.exists():
+        raise _unknown(path)
+    return _matches(path, format)
+
+
+def _nothing(path: Path) -> InputError:
+    return InputError(f"{path}: got no such file, folder or glob with a match, expected a corpus; check the path")
+
+
+def _unknown(path: Path) -> FormatError:
+    what = "neither manifest.json nor files" if path.is_dir() else "a file"
+    known = ", ".join(registry.names("formats"))
+    return FormatError(
+        f"{path}: got {what} of a known format, expected one of {known}; check the path, or name its format"
+    )
+
+
+def _matches(path: Path, format: str | None) -> Found:
+    """The matches of a glob, in the byte order of their names."""
+    matches = sorted(glob.glob(str(path)), key=os.fsencode) if glob.has_magic(str(path)) else []
+    if not matches:
+        raise _nothing(path)
+    formats: dict[str, str] = {}
+    shards: list[ShardFile] = []
+    for match in map(Path, matches):
+        name = format or _sniff(match)
+        if name is None:
+            raise _unknown(match)
+        formats.setdefault(name, match.name)
+        shards += registry.load("formats", name).find(match)
+    if len(formats) > 1:
+        (first, a), (other, b) = list(formats.items())[:2]
         raise FormatError(
-            f"{path}: got {first.name} ({formats[first]}) beside {other.name} ({formats[other]}), expected one format; "
-            "give a glob of the shards that belong together"
+            f"{path}: got {a} ({first}) beside {b} ({other}), expected one format; give a glob of the shards that "
+            "belong together"
         )
-    splits: dict[str, list[Path]] = {}
-    for file in paths:
-        splits.setdefault(split_of(file.name), []).append(file)
-    return Found(formats[paths[0]], {name: tuple(members) for name, members in sorted(splits.items())})
+    # a shard of two files may be matched by both of its names
+    return Found(next(iter(formats)), _by_split(path, dict.fromkeys(shards), folders=False))
+
+
+def _by_split(path: Path, shards: Iterable[ShardFile], *, folders: bool) -> dict[str, tuple[ShardFile, ...]]:
+    own = FOLDERS.get(path.name if path.is_dir() else path.parent.name, "train") if folders else None
+    splits: dict[str, list[ShardFile]] = {}
+    for shard in shards:
+        splits.setdefault(own or split_of(shard.path.name), []).append(shard)
+    return {name: tuple(members) for name, members in sorted(splits.items())}
 
 
 def split_of(name: str) -> str:
@@ -66,39 +111,26 @@ def split_of(name: str) -> str:
     return str(found[-1]) if found else "train"
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        names = [name for name in files.list_folder(path) if not name.startswith(".") and name.endswith(".bin")]
-        if not names:
-            raise FormatError(f"{path}: got neither manifest.json nor a .bin file, expected a corpus; check the path")
-        return [path / name for name in names]
-    if path.exists():
-        return [path]
-    matches = sorted(glob.glob(str(path)), key=os.fsencode) if glob.has_magic(str(path)) else []
-    if not matches:
-        raise InputError(f"{path}: got no such file, folder or glob with a match, expected a corpus; check the path")
-    return [Path(match) for match in matches]
+def _split_folders(path: Path, format: str | None) -> Found | None:
+    """The folders of a folder that are called like splits, all of one format; None if there are none."""
+    splits: dict[str, tuple[ShardFile, ...]] = {}
+    formats: set[str] = set()
+    for folder in (path / name for name in files.list_folder(path) if name in FOLDERS and (path / name).is_dir()):
+        name = format or _sniff(folder)
+        if name is not None and FOLDERS[folder.name] not in splits:
+            formats.add(name)
+            splits[FOLDERS[folder.name]] = tuple(registry.load("formats", name).find(folder))
+    if len(formats) > 1:
+        raise FormatError(f"{path}: got folders of {', '.join(sorted(formats))}, expected one format; open one of them")
+    return Found(formats.pop(), dict(sorted(splits.items()))) if formats else None
 
 
-def _sniff(path: Path) -> str:
-    """The format that knows this file; of several, the one whose files say most about themselves."""
-    claims = [(len(module.STORES), name) for name, module in _formats() if module.sniff(path)]
-    if not claims:
-        raise FormatError(
-            f"{path}: got a file of no known format, expected one of {', '.join(registry.names('formats'))}; "
-            "check the file, or name its format"
-        )
-    return max(claims)[1]
-
-
-def _formats() -> list[tuple[str, ModuleType]]:
-    found = []
-    for name in registry.names("formats"):
-        try:
-            found.append((name, registry.load("formats", name)))
-        except MissingPackageError:
-            continue
-    return found
+def _sniff(path: Path) -> str | None:
+    """The format that knows this path; of several, the one whose files say most about themselves. A package is loaded
+    only for files that look as if they need it."""
+    modules = [(name, registry.load("formats", name)) for name in registry.names("formats") if magic.may_be(name, path)]
+    claims = [(len(module.STORES), name) for name, module in modules if module.sniff(path)]
+    return max(claims)[1] if claims else None
 
 
 def sample(read: Callable[[int, int], Ids], num_tokens: int, dtype: str, format: str) -> Sample:

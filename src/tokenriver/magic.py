@@ -1,8 +1,20 @@
 """Files recognised by their first bytes, without the packages that read them: a folder of JSON lines must not cost an
 import of pyarrow, and a Parquet file must be called one where the extra is not installed."""
 
+from pathlib import Path
+
+from tokenriver import files
+
 PARQUET_SUFFIXES = (".parquet", ".pq")
 ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+
+HDF5_SUFFIXES = (".h5", ".hdf5")
+
+_PACKAGED = {  # format: (first bytes of its files, their name endings)
+    "hdf5": ((b"\x89HDF\r\n\x1a\n",), (*HDF5_SUFFIXES, "shards.json")),
+    "parquet": ((b"PAR1", b"PARE"), PARQUET_SUFFIXES),
+    "arrow": ((b"ARROW1", b"\xff\xff\xff\xff"), (*ARROW_SUFFIXES, "state.json", "dataset_dict.json")),
+}
 
 _FOREIGN = (  # (bytes, their place, name)
     (b"BZh", 0, "bzip2 data"),
@@ -13,6 +25,19 @@ _FOREIGN = (  # (bytes, their place, name)
     (b"ustar", 257, "a tar archive"),
 )
 _MARKS = ((b"\xff\xfe\0\0", "UTF-32"), (b"\0\0\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+
+
+def may_be(format: str, path: Path) -> bool:
+    """Is it worth loading a format's package for this file or folder? Always so for a format without one."""
+    if format not in _PACKAGED:
+        return True
+    heads, endings = _PACKAGED[format]
+    if path.is_dir():
+        return any(name.endswith(endings) for name in files.list_folder(path))
+    if path.is_file():
+        with files.naming(path, "read"), path.open("rb") as file:
+            return file.read(8).startswith(heads) or path.name.endswith(endings)
+    return False
 
 
 def is_parquet(head: bytes) -> bool:

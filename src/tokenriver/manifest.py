@@ -12,11 +12,11 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tokenriver import files, rules
+from tokenriver import files, manifest_tables, rules
 from tokenriver.errors import FormatError
 
 MANIFEST_NAME = "manifest.json"
@@ -26,48 +26,6 @@ MAX_BYTES = 1 << 30
 
 # a key of the outermost object: one space of indent, and no string of JSON holds a raw newline
 _DIGEST = re.compile(rb'^ "digest": "([0-9a-f]{64})",$', re.MULTILINE)
-
-_ID = rules.or_none(rules.integer(0, 2**32 - 1))
-_WORD = rules.matching("[a-z0-9_-]{0,64}", "a short lower-case word")
-_SHARD: rules.Table = {
-    "file": rules.FILE,
-    "split": rules.matching("[a-z0-9_-]{1,64}", "a short lower-case word"),
-    "num_tokens": rules.POSITIVE,
-    "num_documents": rules.COUNT,
-    "num_bytes": rules.POSITIVE,
-    "sha256": rules.SHA256,
-    "index_bytes": rules.COUNT,
-    "index_sha256": rules.matching("([0-9a-f]{64})?", "64 hex digits or nothing"),
-}
-_SOURCE: rules.Table = {
-    "path": rules.INSIDE,
-    "size": rules.COUNT,
-    "sha256": rules.or_none(rules.SHA256),
-    "kind": _WORD,
-    "compression": _WORD,
-    "records": rules.COUNT,
-}
-_TOKENIZER: rules.Table = {
-    "name": rules.TEXT,
-    "fingerprint": rules.SHA256,
-    "vocab_size": rules.integer(1, 2**32),
-    "model_vocab_size": rules.integer(1, 2**32),
-    "bos_id": _ID,
-    "eos_id": _ID,
-    "pad_id": _ID,
-}
-_MANIFEST: rules.Table = {
-    "balance": rules.OBJECT,
-    "digest": rules.SHA256,
-    "dtype": rules.matching("uint16|uint32", "uint16 or uint32"),
-    "format": _WORD,
-    "framing": _WORD,
-    "options": rules.OBJECT,
-    "shards": rules.OBJECT,
-    "sources": rules.OBJECT,
-    "tokenizer": rules.OBJECT,
-    "version": rules.POSITIVE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +69,47 @@ class TokenizerInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class FileInfo:
+    """A file that belongs to a shard of a format of two files, or to all shards of a split: name, size and sha256."""
+
+    file: str
+    num_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """All of a corpus but its ids."""
 
     format: str
-    tokenizer: TokenizerInfo
+    tokenizer: TokenizerInfo | None
+    """None where a converted corpus did not say what made its ids."""
     framing: str
     dtype: str
     options: Mapping[str, Any]
     sources: tuple[SourceInfo, ...]
     shards: tuple[ShardInfo, ...]
     balance: Mapping[str, Any]
+    files: tuple[FileInfo, ...] = ()
+    rivers: Mapping[str, str] = field(default_factory=dict)
+    """By split, the fingerprint that a river had before it was converted; it is the river's still."""
 
     @property
     def fingerprint(self) -> str:
-        """Hex sha256 of what determines the rivers: tokenizer, dtype, and the ids of each split in order."""
-        return self._fingerprint(self.splits)
+        """Hex sha256 of what determines the rivers: tokenizer, dtype, and the ids of each split in order; of a
+        converted corpus, of its rivers' fingerprints."""
+        if not self.rivers:
+            return self._fingerprint(self.splits)
+        return _digest([self.rivers.get(split, "") for split in self.splits])
 
     def river_fingerprint(self, split: str) -> str:
         """The same for the river of one split alone."""
-        return self._fingerprint((split,))
+        return self.rivers.get(split) or self._fingerprint((split,))
 
     def _fingerprint(self, splits: Sequence[str]) -> str:
         shards = {name: [(s.num_tokens, s.sha256) for s in self.split(name)] for name in splits}
-        text = json.dumps([self.tokenizer.fingerprint, self.dtype, shards], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(b"tokenriver corpus 1\n" + text.encode()).hexdigest()
+        made_by = self.tokenizer.fingerprint if self.tokenizer is not None else None
+        return _digest([made_by, self.dtype, shards])
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -145,6 +119,11 @@ class Manifest:
     def split(self, name: str) -> tuple[ShardInfo, ...]:
         """The shards of one split in river order; empty for an unknown name."""
         return tuple(shard for shard in self.shards if shard.split == name)
+
+
+def _digest(content: list[Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(b"tokenriver corpus 1\n" + text.encode()).hexdigest()
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -172,14 +151,14 @@ def read_manifest(folder: Path) -> Manifest:
 
 def index_name(file: str) -> str:
     """The file name of a shard's document index: `tokens_train_000000.bin` has `tokens_train_000000.docs`."""
-    return PurePosixPath(file).stem + ".docs"
+    return str(PurePosixPath(file).with_suffix(".docs"))
 
 
 # ------------------------------------------------------------------------------------------------ writing
 
 
 def _columns(rows: Sequence[Any], kind: type[Any]) -> dict[str, list[Any]]:
-    return {field.name: [getattr(row, field.name) for row in rows] for field in fields(kind)}
+    return {column.name: [getattr(row, column.name) for row in rows] for column in fields(kind)}
 
 
 def _dump(manifest: Manifest) -> bytes:
@@ -187,12 +166,14 @@ def _dump(manifest: Manifest) -> bytes:
         "balance": dict(manifest.balance),
         "digest": "0" * 64,
         "dtype": manifest.dtype,
+        "files": _columns(manifest.files, FileInfo),
         "format": manifest.format,
         "framing": manifest.framing,
         "options": dict(manifest.options),
+        "rivers": dict(manifest.rivers),
         "shards": _columns(manifest.shards, ShardInfo),
         "sources": _columns(manifest.sources, SourceInfo),
-        "tokenizer": {field.name: getattr(manifest.tokenizer, field.name) for field in fields(TokenizerInfo)},
+        "tokenizer": asdict(manifest.tokenizer) if manifest.tokenizer is not None else None,
         "version": VERSION,
     }
     data = _canonical(content)
@@ -229,19 +210,35 @@ def _parse(path: Path, data: bytes) -> Manifest:
     version = content.get("version") if isinstance(content, dict) else None
     if type(version) is not int or version != VERSION:
         raise FormatError(f"{path}: version: got {version!r}, expected {VERSION}; read it with another tokenriver")
-    rules.check(path, "manifest", content, _MANIFEST)
+    rules.check(path, "manifest", content, manifest_tables.MANIFEST)
     manifest = Manifest(
         format=content["format"],
-        tokenizer=TokenizerInfo(**rules.check(path, "tokenizer", content["tokenizer"], _TOKENIZER)),
+        tokenizer=_tokenizer(path, content["tokenizer"]),
         framing=content["framing"],
         dtype=content["dtype"],
         options=content["options"],
-        sources=tuple(map(SourceInfo, *rules.check_columns(path, "sources", content["sources"], _SOURCE))),
-        shards=tuple(map(ShardInfo, *rules.check_columns(path, "shards", content["shards"], _SHARD))),
+        sources=tuple(
+            map(SourceInfo, *rules.check_columns(path, "sources", content["sources"], manifest_tables.SOURCE))
+        ),
+        shards=tuple(map(ShardInfo, *rules.check_columns(path, "shards", content["shards"], manifest_tables.SHARD))),
         balance=content["balance"],
+        files=tuple(map(FileInfo, *rules.check_columns(path, "files", content["files"], manifest_tables.FILE))),
+        rivers=content["rivers"],
     )
     _check_together(path, manifest)
     return manifest
+
+
+def _tokenizer(path: Path, content: object) -> TokenizerInfo | None:
+    if content is None:
+        return None
+    found = TokenizerInfo(**rules.check(path, "tokenizer", content, manifest_tables.TOKENIZER))
+    if found.model_vocab_size < found.vocab_size:
+        raise FormatError(
+            f"{path}: tokenizer.model_vocab_size: got {found.model_vocab_size}, "
+            f"expected at least vocab_size {found.vocab_size}"
+        )
+    return found
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -256,23 +253,20 @@ def _no_constant(name: str) -> None:
 
 
 def _check_together(path: Path, manifest: Manifest) -> None:
-    """What no single field can show: unique names, ids in the vocabulary, sizes that follow from counts."""
+    """What no single field can show: unique names, sizes that follow from counts."""
     names: set[str] = {MANIFEST_NAME}
+    groups = [{shard.file.casefold(), index_name(shard.file).casefold()} for shard in manifest.shards]
+    for group in [*groups, *({info.file.casefold()} for info in manifest.files)]:
+        for name in group & names:
+            raise FormatError(f"{path}: shards: got the file name {name!r} twice, expected each once")
+        names |= group
     for shard in manifest.shards:
-        for name in {shard.file.casefold(), index_name(shard.file).casefold()}:
-            if name in names:
-                raise FormatError(f"{path}: shards: got the file name {shard.file!r} twice, expected each once")
-            names.add(name)
         if manifest.format == "native":
             _check_native(path, manifest.dtype, shard)
+    for split, fingerprint in manifest.rivers.items():
+        rules.check(path, f"rivers of {split[:100]}", {"river": fingerprint}, {"river": manifest_tables.RIVER})
     if sum(shard.num_tokens for shard in manifest.shards) > rules.MAX_COUNT:
         raise FormatError(f"{path}: shards: got more than {rules.MAX_COUNT} ids in all")
-    vocabulary = manifest.tokenizer
-    if vocabulary.model_vocab_size < vocabulary.vocab_size:
-        raise FormatError(
-            f"{path}: tokenizer.model_vocab_size: got {vocabulary.model_vocab_size}, "
-            f"expected at least vocab_size {vocabulary.vocab_size}"
-        )
 
 
 def _check_native(path: Path, dtype: str, shard: ShardInfo) -> None:
@@ -280,7 +274,7 @@ def _check_native(path: Path, dtype: str, shard: ShardInfo) -> None:
         raise FormatError(f"{path}: shards: {shard.file}: num_tokens: got {shard.num_tokens}, expected below 2^31")
     sizes = (
         ("num_bytes", shard.num_bytes, 1024 + shard.num_tokens * (2 if dtype == "uint16" else 4)),
-        ("index_bytes", shard.index_bytes, 16 + 20 * shard.num_documents),
+        ("index_bytes", shard.index_bytes, 24 + 20 * shard.num_documents),
     )
     for name, got, expected in sizes:
         if got != expected:

@@ -1,18 +1,20 @@
 """All shards end to end as one river of ids: positions to ids, one range or many windows at a time.
 
-A single shard is seen as one overlapping window of n ids for every start, each window one opaque item; taking k starts
-from that array is k block copies inside numpy, and one more pass widens them into the caller's buffer. Of several
-shards the windows' bytes are joined, which is k block copies too. Nothing is shared between calls: no lock is needed.
+A single shard in one run is seen as one overlapping window of n ids for every start, each window one opaque item;
+taking k starts from that array is k block copies inside numpy, and one more pass widens them into the caller's buffer.
+Of several shards, or one in pieces, the windows' bytes are joined, which is k block copies too. Nothing is shared
+between calls: no lock is needed.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.errors import InputError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.shelf import LIMIT, Shelf
-from tokenriver.types import Ids, Int64
+from tokenriver.types import Ids, Int64, ShardReader
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
 BLOCK_BYTES = 1 << 20
@@ -37,6 +39,7 @@ class River:
         self.dtype = dtype
         self.shelf = shelf
         self._single = len(sizes) == 1
+        self._signed = dtype.kind == "i"
         self._windows: dict[int, Windows] = {}
         self._views: list[memoryview] = []
         self._block_ids = BLOCK_BYTES // dtype.itemsize
@@ -54,6 +57,8 @@ class River:
             raise LimitError(f"read: got [{start}, {stop}), expected a range within [0, {self.num_tokens})")
         out: Ids = np.empty(stop - start, self.dtype)
         self._fill(out, start)
+        if self._signed:
+            _refuse_negative(out)
         return out
 
     def _fill(self, out: Ids, start: int) -> None:
@@ -61,11 +66,11 @@ class River:
         while done < len(out):
             shard, offset = self.locate(start + done)
             reader = self.shelf[shard]
-            ids = reader.ids[offset : offset + min(len(out) - done, STRETCH)]
-            if len(ids) > AHEAD:
-                reader.read_ahead(offset, offset + len(ids))
-            out[done : done + len(ids)] = ids
-            done += len(ids)
+            count = min(len(out) - done, STRETCH, int(self.ends[shard]) - start - done)
+            if count > AHEAD:
+                reader.read_ahead(offset, offset + count)
+            out[done : done + count] = reader.read(offset, offset + count)
+            done += count
 
     def gather(self, starts: Int64, n: int, out: Out) -> None:
         """Fill out (k, n) with the ids [s, s + n) of each start s (int64, (k,)); LimitError outside the river, or for
@@ -76,6 +81,8 @@ class River:
             if not fits or starts.item(starts.argmin()) < 0:
                 raise IndexError
             found = self._windows[n][starts].view(self.dtype) if self._single else self._join(starts, n)
+            if self._signed and found.min() < 0:
+                raise ValueError
             np.copyto(out, found.reshape(out.shape), "safe")
         except (LookupError, TypeError, ValueError):
             self._gather_checked(starts, n, out)
@@ -104,39 +111,46 @@ class River:
         step = max(1, self._block_ids // n)
         for at in range(0, len(starts), step):
             block = starts[at : at + step]
-            found = self._windows[n][block].view(self.dtype) if self._single else self._gather_shards(block, n)
+            if n in self._windows:
+                found = self._windows[n][block].view(self.dtype)
+            else:
+                found = np.frombuffer(b"".join(self._pieces(block, n)), self.dtype)
+            if self._signed:
+                _refuse_negative(found)
             _narrow(found.reshape(len(block), n), out[at : at + step])
 
     def _prepare(self, n: int) -> None:
         """Make the short way ready: views for windows of n ids of the only shard, or of all bytes of a few shards."""
         if self._single:
-            kept = dict(list(self._windows.items())[1 - MAX_LENGTHS :])
-            self._windows = {**kept, n: windows_of(self.shelf[0].ids, n)}
+            ids = self.shelf[0].ids
+            if ids is not None:
+                kept = dict(list(self._windows.items())[1 - MAX_LENGTHS :])
+                self._windows = {**kept, n: windows_of(ids, n)}
         elif not self._views and len(self.ends) <= LIMIT:
-            self._views = [bytes_of(self.shelf[shard].ids) for shard in range(len(self.ends))]
+            runs = [ids for shard in range(len(self.ends)) if (ids := self.shelf[shard].ids) is not None]
+            self._views = [bytes_of(ids) for ids in runs] if len(runs) == len(self.ends) else []
 
-    def _gather_shards(self, starts: Int64, n: int) -> Ids:
-        """The ids of windows in any shards, one after another, each one piece or several of the shards' bytes; few
-        shards are held at a time, whatever the batch."""
-        item = self.dtype.itemsize
+    def _pieces(self, starts: Int64, n: int) -> Iterable[memoryview | bytes]:
+        """The bytes of windows in any shards, one after another, each in one piece or several; few shards are held at
+        a time, whatever the batch."""
+        if self._single:
+            return self.shelf[0].windows(starts, n)
         shards = np.searchsorted(self.ends, starts, "right")
-        offsets = (starts - self.begins[shards]) * item
-        views = dict(enumerate(self._views))
+        offsets = starts - self.begins[shards]
+        held: dict[int, ShardReader] = {}
         pieces: list[memoryview | bytes] = []
         for shard, offset in zip(shards.tolist(), offsets.tolist(), strict=True):
-            left = n * item
+            left = n
             while left:
-                view = views.get(shard)
-                if view is None:
-                    if len(views) == HELD_SHARDS:
+                if shard not in held:
+                    if len(held) == HELD_SHARDS:
                         pieces = [b"".join(pieces)]
-                        views = {}
-                    view = views[shard] = bytes_of(self.shelf[shard].ids)
-                piece = view[offset : offset + left]
-                pieces.append(piece)
-                left -= len(piece)
-                shard, offset = shard + 1, 0
-        return np.frombuffer(b"".join(pieces), self.dtype)
+                        held = {}
+                    held[shard] = self.shelf[shard]
+                count = min(left, int(self.ends[shard] - self.begins[shard]) - offset)
+                pieces += held[shard].windows(np.array([offset], np.int64), count)
+                left, shard, offset = left - count, shard + 1, 0
+        return pieces
 
 
 def bytes_of(ids: Ids) -> memoryview:
@@ -157,3 +171,8 @@ def _narrow(ids: Ids, out: Out) -> None:
         if largest > limit:
             raise LimitError(f"out: got id {largest}, expected at most {limit}, what {out.dtype} holds; use int64")
     np.copyto(out, ids, "unsafe")
+
+
+def _refuse_negative(ids: Ids) -> None:
+    if ids.size and int(ids.min()) < 0:
+        raise FormatError(f"id: got {int(ids.min())}, expected at least 0; the file holds something else than ids")

@@ -42,7 +42,11 @@ POSITIVE = integer(1, MAX_COUNT)
 LIST: Rule = ("a list", lambda value: isinstance(value, list))
 OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))
 TEXT: Rule = ("a text of 1 to 1000 characters", lambda value: isinstance(value, str) and 0 < len(value) <= 1000)
-FILE = matching(r"(?!\.)[A-Za-z0-9._-]{1,200}", "a file name of letters, digits, `.`, `_` and `-` with no leading dot")
+_PLAIN = r"(?!\.)[A-Za-z0-9._-]{1,200}"
+FILE = matching(
+    f"({_PLAIN}/)?{_PLAIN}",
+    "a file name of letters, digits, `.`, `_` and `-` with no leading dot, below one folder or none",
+)
 SHA256 = matching("[0-9a-f]{64}", "64 hex digits")
 INSIDE: Rule = ("a relative path without `.` and `..`", _is_inside)
 

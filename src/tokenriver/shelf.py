@@ -11,6 +11,8 @@ from contextlib import suppress
 from tokenriver.types import ShardReader
 
 LIMIT = 64
+DECODED = 8
+"""Shards kept whose ids do not lie in one run of a file: they may hold decoded blocks."""
 
 
 class Shelf:
@@ -26,7 +28,8 @@ class Shelf:
         if reader is None:
             reader = self._opener(number)
         self._open[number] = reader
-        while len(self._open) > self._limit:
+        limit = self._limit if reader.ids is not None else min(self._limit, DECODED)
+        while len(self._open) > limit:
             with suppress(KeyError):  # another thread may have taken them away meanwhile
                 self._open.popitem(last=False)
         return reader

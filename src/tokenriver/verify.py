@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -26,10 +26,12 @@ from tokenriver.manifest import (
     index_name,
     read_manifest,
 )
-from tokenriver.types import ShardReader, Tokenizer
+from tokenriver.types import ShardFile, ShardReader, Tokenizer
 
 MAX_DIFFERENCES = 100
 BLOCK_IDS = 1 << 22
+MAX_ID = 2**32 - 1
+DOCS_HEADER = 24
 BAD_ROWS_NAME = "bad_rows.jsonl"
 _WORDING = re.compile(r"(?P<what>.*?):? got (?P<got>.*?), expected (?P<expected>.*)", re.DOTALL)
 
@@ -71,7 +73,8 @@ def verify(
     except FormatError as error:
         return [_finding(folder / MANIFEST_NAME, error), *_loose(folder)]
     findings = [found for shard in manifest.shards for found in _shard(folder, manifest, shard)]
-    findings += [*_strangers(folder, manifest), *_balance(folder, manifest)]
+    findings += [found for info in manifest.files for found in _file(folder / info.file, info.num_bytes, info.sha256)]
+    findings += [*_documents_end(folder, manifest), *_strangers(folder, manifest), *_balance(folder, manifest)]
     if against_inputs and not findings:
         findings = _compare(folder, manifest, inputs_root, (tokenizer, tokenizer_search))
     return findings
@@ -97,11 +100,11 @@ def _shard(folder: Path, manifest: Manifest, shard: ShardInfo) -> Iterator[Findi
     if damaged:
         return
     try:
-        reader: ShardReader = registry.load("formats", manifest.format).open_reader(path)
+        reader: ShardReader = registry.load("formats", manifest.format).open_reader(path, dtype=manifest.dtype)
         if reader.num_tokens != shard.num_tokens or reader.dtype != np.dtype(manifest.dtype):
             got = f"{reader.num_tokens} {reader.dtype} ids"
             yield Finding(str(path), "header", got, f"{shard.num_tokens} {manifest.dtype} ids")
-        yield from _vocabulary(path, reader, manifest.tokenizer.vocab_size)
+        yield from _ids(path, reader, manifest.tokenizer.vocab_size if manifest.tokenizer is not None else None)
         if shard.index_bytes and not unindexed:
             yield from _documents(index, reader, manifest, shard)
     except (FormatError, InputError) as error:
@@ -125,15 +128,16 @@ def _file(path: Path, size: int, sha256: str) -> Iterator[Finding]:
             yield Finding(str(path), "sha256", found, sha256)
 
 
-def _vocabulary(path: Path, reader: ShardReader, vocab_size: int) -> Iterator[Finding]:
-    """The first id outside the vocabulary."""
-    ids = reader.ids
-    for at in range(0, len(ids), BLOCK_IDS):
-        reader.read_ahead(at, min(at + BLOCK_IDS, len(ids)))
-        block = ids[at : at + BLOCK_IDS]
-        if int(block.max()) >= vocab_size:
-            first = at + int(np.argmax(block >= vocab_size))
-            yield Finding(str(path), f"id at position {first}", str(int(ids[first])), f"at most {vocab_size - 1}")
+def _ids(path: Path, reader: ShardReader, vocab_size: int | None) -> Iterator[Finding]:
+    """The first id that is negative or outside the vocabulary."""
+    limit = vocab_size if vocab_size is not None else MAX_ID + 1
+    for at in range(0, reader.num_tokens, BLOCK_IDS):
+        stop = min(at + BLOCK_IDS, reader.num_tokens)
+        reader.read_ahead(at, stop)
+        block = reader.read(at, stop)
+        if int(block.max()) >= limit or int(block.min()) < 0:
+            first = at + int(np.argmax((block >= limit) | (block < 0)))
+            yield Finding(str(path), f"id at position {first}", str(int(block[first - at])), f"0 to {limit - 1}")
             return
 
 
@@ -144,6 +148,8 @@ def _documents(index: Path, reader: ShardReader, manifest: Manifest, shard: Shar
         got = "none" if ends is None else str(len(ends))
         yield Finding(str(index), "documents", got, str(shard.num_documents))
         return
+    if not manifest.sources:
+        return  # a converted corpus whose documents came from nowhere that is known
     records, sources = origins
     known = np.array([source.records for source in manifest.sources], np.int64)
     strange = (sources < 0) | (sources >= len(known))
@@ -155,14 +161,30 @@ def _documents(index: Path, reader: ShardReader, manifest: Manifest, shard: Shar
         yield Finding(str(index), f"origin of document {at}", got, f"one of the manifest's {len(known)} sources")
 
 
+def _documents_end(folder: Path, manifest: Manifest) -> Iterator[Finding]:
+    """A document that goes on behind the last shard of its split is cut; that the others' ends fit, opening checks."""
+    for split in manifest.splits:
+        shard = manifest.split(split)[-1]
+        index = folder / index_name(shard.file)
+        if shard.index_bytes and index.is_file() and index.stat().st_size >= DOCS_HEADER:
+            with files.naming(index, "read"), index.open("rb") as file:
+                carried = int.from_bytes(file.read(DOCS_HEADER)[-8:], "little")
+            if carried:
+                yield Finding(str(index), "ids of a document that goes on", str(carried), "none in the last shard")
+
+
 def _strangers(folder: Path, manifest: Manifest) -> Iterator[Finding]:
     """Shards that no manifest speaks of: a trainer that reads the folder by a glob would see them."""
     if (folder / BUILD_FOLDER).is_dir():
         return
     known = {name for shard in manifest.shards for name in (shard.file, index_name(shard.file))}
-    for name in files.list_folder(folder):
-        if name.endswith((".bin", ".docs")) and name not in known and not name.startswith("."):
-            yield Finding(str(folder / name), "file", "a shard that the manifest does not name", "none")
+    known |= {info.file for info in manifest.files}
+    suffixes = (registry.load("formats", manifest.format).SUFFIX, ".docs")
+    for inner in sorted({str(PurePosixPath(name).parent) for name in known} | {"."}):
+        for name in files.list_folder(folder / inner) if (folder / inner).is_dir() else ():
+            path = name if inner == "." else f"{inner}/{name}"
+            if name.endswith(suffixes) and path not in known and not name.startswith("."):
+                yield Finding(str(folder / path), "file", "a shard that the manifest does not name", "none")
 
 
 def _balance(folder: Path, manifest: Manifest) -> Iterator[Finding]:
@@ -227,7 +249,7 @@ def _loose(folder: Path) -> Iterator[Finding]:
     for name in files.list_folder(folder):
         if name.endswith(".bin") and not name.startswith("."):
             format = "native" if (folder / index_name(name)).is_file() else "llmc"
-            yield from _opens(folder / name, format, None)
+            yield from _opens(ShardFile(folder / name), format, None)
 
 
 def _foreign(path: Path, dtype: str | None) -> Iterator[Finding]:
@@ -241,9 +263,16 @@ def _foreign(path: Path, dtype: str | None) -> Iterator[Finding]:
             yield from _opens(shard, found.format, dtype)
 
 
-def _opens(path: Path, format: str, dtype: str | None) -> Iterator[Finding]:
+def _opens(shard: ShardFile, format: str, dtype: str | None) -> Iterator[Finding]:
+    """Open a shard and read all of it: what decodes, and what an id can be."""
+    module = registry.load("formats", format)
     try:
-        reader: ShardReader = registry.load("formats", format).open_reader(path, dtype=dtype)
+        reader: ShardReader = module.open_reader(shard.path, dtype=dtype or shard.dtype)
         _ = reader.doc_ends
+        for name, got in (("num_tokens", reader.num_tokens), ("dtype", reader.dtype.name)):
+            expected = getattr(shard, name)
+            if expected not in (None, got):
+                yield Finding(str(shard.path), name, str(got), f"{expected}, by the index of its folder")
+        yield from _ids(shard.path, reader, None)
     except FormatError as error:
-        yield _finding(path, error)
+        yield _finding(shard.path, error)

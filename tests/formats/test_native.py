@@ -54,7 +54,7 @@ def test_packed_is_the_bytes_written_by_hand(rows: list[tuple[int, int, int]]) -
     ends = np.cumsum(lengths)
     packed = _docindex.pack_index(ends, np.array(records), np.array(sources, np.int32))
     count = len(rows)
-    expected = b"TRDOCS01" + struct.pack(f"<q{count}q{count}q{count}i", count, *ends.tolist(), *records, *sources)
+    expected = b"TRDOCS01" + struct.pack(f"<2q{count}q{count}q{count}i", count, 0, *ends.tolist(), *records, *sources)
     assert b"".join(packed) == expected
     assert _docindex.index_header(count) == expected[:16]
 
@@ -76,7 +76,7 @@ BAD_ENDS = {
 def test_ends_that_cannot_be_are_refused(tmp_path: Path, name: str) -> None:
     ends, words = BAD_ENDS[name]
     path = _shard(tmp_path, [3, 1, 6])
-    (tmp_path / "a.docs").write_bytes(b"TRDOCS01" + struct.pack("<q3q3q3i", 3, *ends, 0, 1, 2, 0, 0, 0))
+    (tmp_path / "a.docs").write_bytes(b"TRDOCS01" + struct.pack("<2q3q3q3i", 3, 0, *ends, 0, 1, 2, 0, 0, 0))
     with pytest.raises(FormatError) as caught:
         _ = native.open_reader(path).doc_ends
     assert words in str(caught.value)
@@ -97,7 +97,7 @@ def test_a_long_index_is_checked_across_its_blocks(tmp_path: Path, monkeypatch: 
     assert len(_docindex.open_index(tmp_path / "a.docs", 13).ends) == 13
     for at in range(1, 13):
         data = bytearray((tmp_path / "a.docs").read_bytes())
-        data[16 + 8 * at] = at  # the end of the document before it, once more
+        data[24 + 8 * at] = at  # the end of the document before it, once more
         (tmp_path / "b.docs").write_bytes(data)
         with pytest.raises(FormatError, match=f"end of document {at}: got {at}, expected at least {at + 1}"):
             _docindex.open_index(tmp_path / "b.docs", 13)

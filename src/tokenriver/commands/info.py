@@ -78,8 +78,9 @@ def _facts(corpora: list[Corpus]) -> dict[str, Any]:
     manifest = first.manifest
     if manifest is not None:
         facts["fingerprint"] = manifest.fingerprint
-        facts["tokenizer"] = manifest.tokenizer.name
-        facts["model_vocab_size"] = manifest.tokenizer.model_vocab_size
+        if manifest.tokenizer is not None:
+            facts["tokenizer"] = manifest.tokenizer.name
+            facts["model_vocab_size"] = manifest.tokenizer.model_vocab_size
         facts["framing"] = manifest.framing
         facts["sources"] = {"files": len(manifest.sources), "bytes": sum(source.size for source in manifest.sources)}
         facts["bytes"] = sum(shard.num_bytes + shard.index_bytes for shard in manifest.shards)

@@ -1,13 +1,15 @@
-"""The document index beside a native shard: where each document ends, and which record of which source it was.
+"""The document index beside a shard of any format: where each document ends, and which record of which source it was.
 
     offset           size     content
     0                8        b"TRDOCS01"
-    8                8        int64 count, number of documents
-    16               8*count  int64 exclusive end of each document in the shard; increasing, the last = num_tokens
-    16 + 8*count     8*count  int64 record number in the source
-    16 + 16*count    4*count  int32 source number in the manifest
+    8                8        int64 count, number of documents that end in the shard
+    16               8        int64 carried, ids behind the last end: of a document that ends in a later shard
+    24               8*count  int64 exclusive end of each document in the shard; never falling
+    24 + 8*count     8*count  int64 record number in the source
+    24 + 16*count    4*count  int32 source number in the manifest
 
-All little-endian. Only the ends can lead a reader astray, so all of them are checked when the index is opened.
+All little-endian. The last end and `carried` make up the shard's ids. Only the ends can lead a reader astray, so all
+of them are checked when the index is opened.
 """
 
 import os
@@ -17,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver.errors import FormatError
-from tokenriver.formats import _bin
+from tokenriver.formats import _mapping
 from tokenriver.types import Int32, Int64
 
 SUFFIX = ".docs"
 MAGIC = b"TRDOCS01"
-HEADER_BYTES = 16
+HEADER_BYTES = 24
 BYTES_PER_DOCUMENT = 20
 _CHECK = 1 << 20
 
@@ -41,51 +43,53 @@ def index_path(shard: Path) -> Path:
     return shard.with_suffix(SUFFIX)
 
 
-def index_header(count: int) -> bytes:
-    """The first 16 bytes of an index of `count` documents; the columns follow."""
-    return MAGIC + count.to_bytes(8, "little")
+def index_header(count: int, carried: int = 0) -> bytes:
+    """The first 24 bytes of an index of `count` documents; the columns follow."""
+    return MAGIC + count.to_bytes(8, "little") + carried.to_bytes(8, "little")
 
 
-def pack_index(ends: Int64, records: Int64, sources: Int32) -> list[memoryview]:
+def pack_index(ends: Int64, records: Int64, sources: Int32, carried: int = 0) -> list[memoryview]:
     """The file's content as buffers, to be written one after another."""
     assert len(ends) == len(records) == len(sources), "columns of one index"
     columns = ((ends, "<i8"), (records, "<i8"), (sources, "<i4"))
     packed = [np.ascontiguousarray(column, dtype).data.cast("B") for column, dtype in columns if len(column)]
-    return [memoryview(index_header(len(ends))), *packed]
+    return [memoryview(index_header(len(ends), carried)), *packed]
 
 
 def open_index(path: Path, num_tokens: int) -> DocIndex:
     """Map an index and check magic, size, count and every end against the shard's num_tokens; FormatError."""
-    fd, size = _bin.open_regular(path)
+    fd, size = _mapping.open_regular(path)
     try:
         head = os.pread(fd, HEADER_BYTES, 0)
         if head[:8] != MAGIC or len(head) < HEADER_BYTES:
             raise FormatError(f"{path}: magic at byte 0: got {head[:8]!r}, expected {MAGIC!r}")
-        count = int.from_bytes(head[8:], "little", signed=True)
-        if not 1 <= count <= num_tokens:
-            raise FormatError(f"{path}: number of documents at byte 8: got {count}, expected 1 to {num_tokens}")
+        count, carried = (int.from_bytes(head[at : at + 8], "little", signed=True) for at in (8, 16))
+        if not 0 <= count <= size:
+            raise FormatError(f"{path}: number of documents at byte 8: got {count}, expected what {size} bytes hold")
+        if not 0 <= carried <= num_tokens:
+            raise FormatError(f"{path}: carried ids at byte 16: got {carried}, expected 0 to {num_tokens}")
         if size != HEADER_BYTES + count * BYTES_PER_DOCUMENT:
             expected = HEADER_BYTES + count * BYTES_PER_DOCUMENT
             raise FormatError(f"{path}: size: got {size} bytes, expected {expected} for {count} documents")
         starts = [HEADER_BYTES, HEADER_BYTES + 8 * count, HEADER_BYTES + 16 * count]
-        whole = _bin.map_array(fd, np.dtype("u1"), 0, size)
+        whole = _mapping.map_array(fd, np.dtype("u1"), 0, size)
     finally:
         os.close(fd)
     ends = whole[starts[0] : starts[1]].view("<i8")
-    _check_ends(path, ends, num_tokens)
+    _check_ends(path, ends, num_tokens - carried)
     return DocIndex(ends, whole[starts[1] : starts[2]].view("<i8"), whole[starts[2] :].view("<i4"))
 
 
-def _check_ends(path: Path, ends: Int64, num_tokens: int) -> None:
+def _check_ends(path: Path, ends: Int64, total: int) -> None:
     before = 0
     for at in range(0, len(ends), _CHECK):
         block = ends[at : at + _CHECK]
         # compared, not subtracted: a difference of hostile ends can wrap round to a good one
-        rising = np.concatenate([[block[0] > before], block[1:] > block[:-1]])
-        if not rising.all():
-            bad = at + int(np.argmin(rising))
-            got, least = int(ends[bad]), int(ends[bad - 1]) + 1 if bad else 1
+        falling = np.concatenate([[block[0] < before], block[1:] < block[:-1]])
+        if falling.any():
+            bad = at + int(np.argmax(falling))
+            got, least = int(ends[bad]), int(ends[bad - 1]) if bad else 0
             raise FormatError(f"{path}: end of document {bad}: got {got}, expected at least {least}")
         before = int(block[-1])
-    if before != num_tokens:
-        raise FormatError(f"{path}: end of the last document: got {before}, expected {num_tokens}, the shard's ids")
+    if before != total:
+        raise FormatError(f"{path}: end of the last document: got {before}, expected {total}, by the shard's ids")

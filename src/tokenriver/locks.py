@@ -1,0 +1,26 @@
+"""A lock file keeps two builds out of one folder."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tokenriver import files
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock file for as long as the block lasts; False if another process holds it. It dies with the process."""
+    with files.naming(path, "lock"):
+        fd = files.system.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # whoever held it may have removed it meanwhile: then it keeps nobody out
+            held = os.path.samestat(os.fstat(fd), os.stat(path))
+        except OSError:
+            held = False
+        yield held
+    finally:
+        os.close(fd)
