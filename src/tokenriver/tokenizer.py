@@ -13,7 +13,7 @@ from tokenriver.errors import InputError
 from tokenriver.types import Tokenizer
 
 # which module reads a file, by the end of its name
-FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece"}
+FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece", ".bin": "llmc"}
 FROM_FILES = frozenset(FILES.values())
 
 
@@ -40,7 +40,7 @@ def _resolve(name_or_path: str | Path, search: Sequence[Path]) -> tuple[str, str
     if isinstance(name_or_path, Path) or "/" in name:
         raise InputError(
             f"{name}: tokenizer: got {'a file of no known kind' if path.exists() else 'no such file'}, expected "
-            f"tokenizer.json, a .tiktoken file or a folder with one; check the path"
+            f"tokenizer.json, a .tiktoken file, a folder with one of them, or llm.c's .bin file; check the path"
         )
     if "." in name:
         return name, name
