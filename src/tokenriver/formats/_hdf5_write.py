@@ -1,0 +1,111 @@
+"""Writes HDF5 files of ids: one buffer of a chunk, and one resize a chunk, so that a file is never a heap of scraps.
+
+Versions of the file format and times are fixed, so the same ids give the same bytes.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from tokenriver import files
+from tokenriver.types import Content, Ids, WrittenFile
+
+OLDEST = ("earliest", "v110")
+"""What every HDF5 library reads."""
+CHECKED = ("v110", "v110")
+"""What libraries of 2016 and later read: a checksum guards each piece of the structure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a file of ids is laid out."""
+
+    chunk: int
+    """Ids of a chunk; 0 fits the chunk to the shard."""
+    versions: tuple[str, str] = CHECKED
+    attributes: str = "dataset"
+    """Who carries the counts: the dataset, the file, or nobody ("")."""
+    documents: str = "document_count"
+    live: bool = False
+    """Each chunk is flushed for readers while the file grows (SWMR)."""
+    text: bool = False
+    """The sha256 is text of any length, as h5py writes a str, not 64 bytes in the header, under its checksum."""
+
+
+MOST_IN_CHUNK = 8 << 20
+
+
+def chunk_of(style: Style, num_tokens: int) -> int:
+    """Ids of a chunk: fitted, as few chunks as MOST_IN_CHUNK allows and all equally full, so that nothing is wasted."""
+    if style.chunk:
+        return style.chunk
+    return -(-num_tokens // -(-num_tokens // MOST_IN_CHUNK))
+
+
+def write_ids(path: Path, content: Content, dtype: str, style: Style) -> WrittenFile:
+    """Write a shard by the commit protocol."""
+    chunk = chunk_of(style, content.num_tokens)
+    with files.written_by(path) as temporary:
+        # the temporary name is ours: what a killed run left there is overwritten
+        with h5py.File(temporary, "w", libver=style.versions, locking=False) as file:
+            kind = np.dtype(dtype).newbyteorder("<")
+            found = file.create_dataset(
+                "tokens", shape=(0,), maxshape=(None,), chunks=(chunk,), dtype=kind, track_times=False
+            )
+            digest = _append(file, found, in_chunks(content.ids(), chunk, kind), style)
+            _state(file if style.attributes == "file" else found, content, digest, style)
+        size = temporary.stat().st_size
+        digest_of_file = files.sha256_file(temporary, path)
+    return WrittenFile(path, size, digest_of_file)
+
+
+def _append(file: h5py.File, found: h5py.Dataset, blocks: Iterable[Ids], style: Style) -> str:
+    """Write chunk after chunk; sha256 of all ids."""
+    digest = hashlib.sha256()
+    if style.live:
+        file.swmr_mode = True
+    done = 0
+    for block in blocks:
+        found.resize((done + len(block),))
+        if len(block) == found.chunks[0]:
+            found.id.write_direct_chunk((done,), block.data)
+        else:
+            found[done:] = block
+        if style.live:
+            found.flush()
+        digest.update(block.data)
+        done += len(block)
+    return digest.hexdigest()
+
+
+def _state(place: h5py.File | h5py.Dataset, content: Content, digest: str, style: Style) -> None:
+    if not style.attributes:
+        return
+    place.attrs["token_count"] = np.int64(content.num_tokens)
+    place.attrs[style.documents] = np.int64(content.num_documents)
+    if style.attributes == "dataset":
+        place.attrs["sha256"] = digest if style.text else np.bytes_(digest)
+
+
+def in_chunks(blocks: Iterable[Ids], chunk: int, dtype: np.dtype[Any]) -> Iterator[Ids]:
+    """The same ids in arrays of exactly `chunk`, the last one shorter; an array is only good until the next one."""
+    buffer, filled = np.empty(chunk, dtype), 0
+    for block in blocks:
+        while len(block):
+            if not filled and len(block) >= chunk:
+                whole, block = block[:chunk], block[chunk:]
+                yield np.ascontiguousarray(whole, dtype)
+                continue
+            taken = min(chunk - filled, len(block))
+            buffer[filled : filled + taken] = block[:taken]
+            filled, block = filled + taken, block[taken:]
+            if filled == chunk:
+                yield buffer
+                filled = 0
+    if filled:
+        yield buffer[:filled]
