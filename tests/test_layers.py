@@ -26,8 +26,10 @@ LADDER = (
     ("buildplan", "shards"),
     ("buildfolder",),
     ("feeding",),
-    ("commit", "crew", "early"),
-    ("build", "batch", "against"),
+    ("flows",),
+    ("transfer",),
+    ("agreement", "commit", "crew", "early"),
+    ("build", "batch", "against", "convert"),
     ("loader", "verify"),
     ("adapters",),
     ("commands",),
@@ -39,7 +41,7 @@ FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 LEAVES = {"sources", "tokenizers", "formats", "packing", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
-BY_NAME = {("shards.py", "formats")}
+BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
 # functions with as many keyword parameters as their users need
 PUBLIC_ENTRY_POINTS = {
     ("build.py", "build"),

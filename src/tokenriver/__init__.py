@@ -21,6 +21,7 @@ from tokenriver.errors import (
 if TYPE_CHECKING:
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
+    from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.loader import Loader
     from tokenriver.tokenizer import load_tokenizer
@@ -31,6 +32,7 @@ __all__ = [
     "IGNORE",
     "Batch",
     "BuildReport",
+    "ConvertReport",
     "Corpus",
     "Finding",
     "FormatError",
@@ -41,6 +43,7 @@ __all__ = [
     "MissingPackageError",
     "RiverError",
     "build",
+    "convert",
     "load_tokenizer",
     "open_corpus",
     "verify",
@@ -52,10 +55,12 @@ _HOMES = {
     "IGNORE": "types",
     "Batch": "batch",
     "BuildReport": "build",
+    "ConvertReport": "convert",
     "Corpus": "corpus",
     "Finding": "verify",
     "Loader": "loader",
     "build": "build",
+    "convert": "convert",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "verify": "verify",

@@ -22,7 +22,7 @@ import tokenriver
 from tokenriver import registry
 from tokenriver.errors import RiverError
 
-ORDER = ("build", "info", "verify", "batches", "demo", "bench")
+ORDER = ("build", "info", "verify", "convert", "batches", "demo", "bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

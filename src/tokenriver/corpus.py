@@ -14,7 +14,7 @@ import numpy as np
 
 from tokenriver.contents import Asked, Contents, Shard, look, make_shelf
 from tokenriver.documents import DocumentBounds, Parting
-from tokenriver.errors import FormatError, InputError, MismatchError, MissingPackageError
+from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
 from tokenriver.river import Out, River
 from tokenriver.tokenizer import load_tokenizer
@@ -100,6 +100,13 @@ class Corpus:
     def read(self, start: int, stop: int) -> Ids:
         """A copy of the ids [start, stop) of the river, in the stored dtype; LimitError outside it."""
         return self._river.read(start, stop)
+
+    def blocks(self, start: int, stop: int) -> Iterator[Ids]:
+        """The ids [start, stop) in order, about a million at a time, in views where that is possible; LimitError
+        outside the river."""
+        if not 0 <= start <= stop <= self.num_tokens:
+            raise LimitError(f"blocks: got [{start}, {stop}), expected a range within [0, {self.num_tokens})")
+        return self._river.blocks(start, stop)
 
     def gather(self, starts: Int64, n: int, out: Out) -> None:
         """Fill out (k, n), any integer dtype, with the ids [s, s + n) of each of starts (k,), windows crossing shards
@@ -206,6 +213,11 @@ class Corpus:
                 raise
             warnings.warn(f"{error}; ids are shown instead of text", stacklevel=4)
             return None
+
+    @property
+    def given_tokenizer(self) -> Tokenizer | None:
+        """The tokenizer that the caller named, checked; None if none was, whatever the files may use by custom."""
+        return self.tokenizer if self._asked.tokenizer is not None else None
 
     def load_tokenizer(self) -> Tokenizer:
         """The tokenizer that was given, else the manifest's; what is missing or another's is an error."""

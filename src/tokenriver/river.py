@@ -6,7 +6,7 @@ Of several shards, or one in pieces, the windows' bytes are joined, which is k b
 between calls: no lock is needed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -57,20 +57,27 @@ class River:
             raise LimitError(f"read: got [{start}, {stop}), expected a range within [0, {self.num_tokens})")
         out: Ids = np.empty(stop - start, self.dtype)
         self._fill(out, start)
-        if self._signed:
-            _refuse_negative(out)
         return out
 
     def _fill(self, out: Ids, start: int) -> None:
         done = 0
-        while done < len(out):
-            shard, offset = self.locate(start + done)
+        for ids in self.blocks(start, start + len(out)):
+            out[done : done + len(ids)] = ids
+            done += len(ids)
+
+    def blocks(self, start: int, stop: int) -> Iterator[Ids]:
+        """The ids [start, stop), in order, in views where that is possible; the caller has checked the range."""
+        while start < stop:
+            shard, offset = self.locate(start)
+            count = min(stop - start, STRETCH, int(self.ends[shard]) - start)
             reader = self.shelf[shard]
-            count = min(len(out) - done, STRETCH, int(self.ends[shard]) - start - done)
             if count > AHEAD:
                 reader.read_ahead(offset, offset + count)
-            out[done : done + count] = reader.read(offset, offset + count)
-            done += count
+            ids = reader.read(offset, offset + count)
+            if self._signed:
+                _refuse_negative(ids)
+            yield ids
+            start += count
 
     def gather(self, starts: Int64, n: int, out: Out) -> None:
         """Fill out (k, n) with the ids [s, s + n) of each start s (int64, (k,)); LimitError outside the river, or for

@@ -81,9 +81,9 @@ def console() -> Console:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress(what: str, unit: str = "bytes") -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error, on a terminal only, that moves to and fro until it knows better; gives the function to
-    call with (done, total) in bytes."""
+    call with (done, total) in bytes or another unit."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -98,6 +98,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         task = bar.add_task(what, total=None, amount="")
 
         def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, amount=f"{size(done)} of {size(total)}")
+            amount = f"{size(done)} of {size(total)}" if unit == "bytes" else f"{done:,} of {total:,} {unit}"
+            bar.update(task, completed=done, total=total, amount=amount)
 
         yield report

@@ -84,6 +84,7 @@ def _facts(corpora: list[Corpus]) -> dict[str, Any]:
         facts["framing"] = manifest.framing
         facts["sources"] = {"files": len(manifest.sources), "bytes": sum(source.size for source in manifest.sources)}
         facts["bytes"] = sum(shard.num_bytes + shard.index_bytes for shard in manifest.shards)
+        facts["bytes"] += sum(file.num_bytes for file in manifest.files)
         facts["options"], facts["balance"] = dict(manifest.options), dict(manifest.balance)
     return facts
 
@@ -96,11 +97,11 @@ def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
     if corpus.manifest is not None:
         rows.append(("sources", f"{facts['sources']['files']:,} files, {_output.size(facts['sources']['bytes'])}"))
         rows.append(("on disk", _output.size(facts["bytes"])))
-    rows.append(("fingerprint", facts.get("fingerprint", f"{corpus.fingerprint} (sampled)")))
+    rows.append(("fingerprint", facts.get("fingerprint", corpus.fingerprint)))
     _output.pairs(rows)
     print()
     shards = {name: split["shards"] for name, split in facts["splits"].items()}
-    if "balance" in facts:
+    if "rows" in facts.get("balance", {}):
         _report.balance(facts["balance"], shards)
     else:
         table = [[name, split["documents"], split["ids"], shards[name]] for name, split in facts["splits"].items()]

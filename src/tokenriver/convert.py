@@ -1,0 +1,272 @@
+"""Corpora -> a corpus in another format: the same ids, documents and order, or a refusal that says why.
+
+Several sources are joined in the order given. Everything that the target cannot hold is refused before anything is
+written; files are written by the commit protocol, the manifest last. A conversion that was killed is begun anew by the
+same command; until it is complete, its folder is no corpus.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tokenriver import files, registry, rules, transfer
+from tokenriver.agreement import Agreement, agree, choose_dtype
+from tokenriver.corpus import Corpus, open_corpus
+from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.flows import Joined
+from tokenriver.locks import hold_lock
+from tokenriver.manifest import (
+    BUILD_FOLDER,
+    MANIFEST_NAME,
+    Manifest,
+    read_manifest,
+    write_manifest,
+)
+from tokenriver.transfer import Cutting, Job, Outcome
+from tokenriver.types import Format, Target, Tokenizer
+
+PLAN_NAME = "convert.json"
+LOCK_NAME = "lock"
+NAME = "tokens"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertReport:
+    """What a conversion did; `as_dict` is what --json prints."""
+
+    path: Path
+    format: str
+    dtype: str
+    splits: dict[str, dict[str, int]]
+    """By split: ids, documents, shards."""
+    balance: dict[str, Any]
+    notes: tuple[str, ...]
+    """What the sources do not say, or what the target shows otherwise, in words."""
+    complete_before: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "path": str(self.path)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Everything that was asked of one conversion, besides its sources."""
+
+    out: Path
+    format: str
+    layout: str
+    dtype: str | None
+    shard_tokens: int | None
+    name: str
+    need_documents: bool
+
+
+def convert(
+    sources: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    format: str,
+    layout: str = "",
+    dtype: str | None = None,
+    shard_tokens: int | None = None,
+    name: str = NAME,
+    source_format: str | None = None,
+    source_dtype: str | None = None,
+    tokenizer: str | Path | Tokenizer | None = None,
+    eos_id: int | None = None,
+    framing: str = "eos-after",
+    need_documents: bool = False,
+    search: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> ConvertReport:
+    """Write the corpora `sources` (paths as open_corpus takes them), joined in this order, to the folder `out`.
+
+    `layout` is a variant of the format; `dtype` how ids are stored; `shard_tokens` the exact ids of each shard but a
+    split's last (without it shards end at documents, at the format's usual size); `name` begins file names.
+    `source_format`, `source_dtype`, `tokenizer`, `eos_id` and `framing` are handed to open_corpus. `need_documents`
+    refuses sources without document bounds. progress(done, total) is called with ids. Raises RiverError's children."""
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
+    request = _Request(Path(out).absolute(), format, layout, dtype, shard_tokens, name, need_documents)
+    module = registry.load("formats", format)
+    _check_request(request, given, module)
+
+    def opened(path: str | Path, split: str = "train") -> Corpus:
+        return open_corpus(
+            path,
+            split=split,
+            format=source_format,
+            tokenizer=tokenizer,
+            tokenizer_search=tuple(map(Path, search)),
+            dtype=source_dtype,
+            eos_id=eos_id,
+            framing=framing,
+        )
+
+    agreed = agree([opened(path) for path in given], lambda corpus, split: opened(corpus.path, split))
+    return _Conversion(request, module, agreed).run(progress)
+
+
+def _check_request(request: _Request, given: list[str | Path], module: Format) -> None:
+    if not given:
+        raise InputError("sources: got none, expected at least one corpus")
+    if not module.DTYPES:
+        raise InputError(f"format: got {request.format!r}, which is read only; choose another")
+    rules.check(request.out, "options", {"name": request.name}, {"name": rules.FILE})
+    if request.shard_tokens is not None and request.shard_tokens < 1:
+        raise InputError(f"shard_tokens: got {request.shard_tokens}, expected at least 1")
+    for path in given:
+        if request.out == Path(path).absolute() or request.out in Path(path).absolute().parents:
+            raise InputError(f"{request.out}: holds the source {path}; choose another folder to write")
+
+
+class _Conversion:
+    """One conversion: what its sources agree on, and the jobs that follow from it."""
+
+    def __init__(self, request: _Request, module: Format, agreed: Agreement) -> None:
+        self._request, self._module, self._agreed = request, module, agreed
+        self._dtype = choose_dtype(agreed, module, request.format, request.dtype)
+
+    def run(self, progress: Progress | None) -> ConvertReport:
+        jobs = [self._job(split, corpora) for split, corpora in self._agreed.splits.items()]
+        transfer.refuse_unheld(self._module, jobs)
+        out, plan = self._request.out, self._plan()
+        before = self._complete(plan)
+        if before is not None:
+            return self._report(before, complete=True)
+        folder = out / BUILD_FOLDER
+        files.make_folder(folder)
+        with hold_lock(folder / LOCK_NAME) as held:
+            if not held:
+                raise InputError(f"{out}: another build is at work here; wait for it or choose another folder")
+            _begin(out, folder, plan)
+            count = _counter(progress, self._agreed.num_tokens)
+            outcomes = {job.target.split: transfer.write_split(out, self._module, job, count) for job in jobs}
+            manifest = self._manifest(outcomes, plan)
+            write_manifest(out, manifest)
+            files.remove_folder(folder, last=(PLAN_NAME, LOCK_NAME))
+        return self._report(manifest, complete=False)
+
+    def _job(self, split: str, corpora: Sequence[Corpus]) -> Job:
+        request, module = self._request, self._module
+        unknown = [corpus for corpus in corpora if corpus.num_documents is None]
+        if unknown and request.need_documents:
+            raise LimitError(
+                f"{unknown[0].path}: documents: got no bounds, expected them; give eos_id, or leave need_documents out"
+            )
+        flow = Joined(corpora)
+        cutting = Cutting(request.shard_tokens or module.SHARD_TOKENS, request.shard_tokens is not None)
+        cuts = transfer.cut(flow, cutting, module.MAX_SHARD_TOKENS)
+        made_by = self._agreed.tokenizer
+        target = Target(
+            name=request.name,
+            split=split,
+            dtype=self._dtype,
+            shards=len(cuts),
+            tokenizer=made_by.name if made_by else None,
+            vocab_size=made_by.vocab_size if made_by else None,
+            bos_id=made_by.bos_id if made_by else None,
+            eos_id=made_by.eos_id if made_by else None,
+            sources=[source.path for source in self._agreed.sources],
+            layout=request.layout,
+        )
+        # a native shard has an index whatever happens: then a file is a document, and the notes say so
+        indexed = not unknown or len(unknown) < len(corpora) or request.format == "native"
+        return Job(flow, target, cuts, indexed)
+
+    # ------------------------------------------------------------------------------------------- what was written
+
+    def _plan(self) -> dict[str, Any]:
+        """What determines the result, in the manifest's options."""
+        request = self._request
+        return {
+            "converted_from": {
+                split: [c.fingerprint for c in corpora] for split, corpora in self._agreed.splits.items()
+            },
+            "dtype": self._dtype,
+            "layout": request.layout,
+            "name": request.name,
+            "shard_tokens": request.shard_tokens,
+        }
+
+    def _manifest(self, outcomes: dict[str, Outcome], plan: dict[str, Any]) -> Manifest:
+        agreed = self._agreed
+        shards = tuple(shard for outcome in outcomes.values() for shard in outcome.shards)
+        kept = {split: sum(shard.num_tokens for shard in outcome.shards) for split, outcome in outcomes.items()}
+        documents = {split: sum(shard.num_documents for shard in outcome.shards) for split, outcome in outcomes.items()}
+        balance = {
+            "bad_rows": {},
+            "documents": {"kept": documents, "cut_by_shards": sum(o.cut_documents for o in outcomes.values())},
+            "ids": {"read": agreed.num_tokens, "kept": kept},
+        }
+        assert sum(kept.values()) == agreed.num_tokens, "law 1: what is read is written"
+        return Manifest(
+            format=self._request.format,
+            tokenizer=agreed.tokenizer,
+            framing=agreed.framing,
+            dtype=self._dtype,
+            options=plan,
+            sources=agreed.sources,
+            shards=shards,
+            balance=balance,
+            files=tuple(file for outcome in outcomes.values() for file in outcome.files),
+            rivers=dict(agreed.rivers),
+        )
+
+    def _complete(self, plan: dict[str, Any]) -> Manifest | None:
+        """The corpus that lies in the folder already, if it is the very one asked for."""
+        out = self._request.out
+        if not (out / MANIFEST_NAME).exists():
+            return None
+        found = read_manifest(out)
+        if found.format != self._request.format or dict(found.options) != plan:
+            raise MismatchError(f"{out}: holds another corpus; choose another folder")
+        return found
+
+    def _report(self, manifest: Manifest, *, complete: bool) -> ConvertReport:
+        splits = {
+            split: {
+                "ids": sum(shard.num_tokens for shard in manifest.split(split)),
+                "documents": sum(shard.num_documents for shard in manifest.split(split)),
+                "shards": len(manifest.split(split)),
+            }
+            for split in manifest.splits
+        }
+        request = self._request
+        return ConvertReport(
+            request.out, request.format, self._dtype, splits, dict(manifest.balance), self._agreed.notes, complete
+        )
+
+
+def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
+    """Sums up the ids of blocks for a progress bar; a format that passes over the ids twice stays at the end."""
+    done = 0
+
+    def count(ids: int) -> None:
+        nonlocal done
+        done = min(total, done + ids)
+        if progress is not None:
+            progress(done, total)
+
+    return count
+
+
+def _begin(out: Path, folder: Path, plan: dict[str, Any]) -> None:
+    """Say in the hidden folder what is being written; refuse a folder in which somebody else's files lie."""
+    path = folder / PLAN_NAME
+    content = orjson.dumps(plan, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2)
+    if path.exists():
+        if path.read_bytes() != content:
+            raise MismatchError(
+                f"{out}: holds an unfinished conversion with other options; remove it or choose another"
+            )
+        return
+    strangers = [name for name in files.list_folder(out) if name != BUILD_FOLDER]
+    others = [name for name in files.list_folder(folder) if name != LOCK_NAME]
+    if strangers or others:
+        raise InputError(f"{out}: got a folder with {(strangers or others)[0]} in it, expected an empty or a new one")
+    files.write_atomic(path, content)

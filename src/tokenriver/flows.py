@@ -1,0 +1,134 @@
+"""What a writer of corpora reads: ids and documents of one split, end to end, whatever they come from.
+
+A flow has positions [0, num_tokens) like a river. `Joined` is one or several corpora; a build has a flow of its own,
+over its finished parts.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tokenriver.corpus import Corpus
+from tokenriver.types import Ids, Int32, Int64
+
+BLOCK_IDS = 1 << 20
+UNKNOWN = -1
+"""Source number of a document that came from nowhere that is known."""
+
+Columns = tuple[Int64, Int64, Int32]
+"""(ends, records, sources) of some documents; ends are positions of the flow."""
+
+
+class Flow(Protocol):
+    """Ids and documents of one split in order."""
+
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def num_documents(self) -> int: ...
+    def blocks(self, start: int, stop: int) -> Iterator[Ids]:
+        """The ids [start, stop), in the dtype in which they are stored, a million at a time."""
+
+    def ended(self, position: int) -> int:
+        """How many documents end at or before a position."""
+
+    def end_around(self, position: int) -> int:
+        """Where the document ends that holds a position."""
+
+    def documents(self, first: int, last: int) -> Iterator[Columns]:
+        """The columns of the documents [first, last), a bounded number at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A corpus in a join: where its ids, its documents and its sources begin."""
+
+    corpus: Corpus
+    position: int
+    document: int
+    source: int
+
+
+class Joined:
+    """Corpora end to end; one without document bounds counts each of its shards as a document."""
+
+    def __init__(self, corpora: Sequence[Corpus]) -> None:
+        self._members: list[Member] = []
+        position = document = source = 0
+        for corpus in corpora:
+            self._members.append(Member(corpus, position, document, source))
+            position += corpus.num_tokens
+            document += corpus.num_documents if corpus.num_documents is not None else len(corpus.shards)
+            source += len(corpus.manifest.sources) if corpus.manifest is not None else 0
+        self.num_tokens, self.num_documents = position, document
+        self._positions = [member.position for member in self._members]
+        self._documents = [member.document for member in self._members]
+
+    def _member(self, starts: list[int], at: int) -> int:
+        """The member that holds a position or a document; of an empty one and the next, the next."""
+        return int(np.searchsorted(starts, at, "right")) - 1
+
+    def blocks(self, start: int, stop: int) -> Iterator[Ids]:
+        number = self._member(self._positions, start)
+        while start < stop:
+            member = self._members[number]
+            end = min(stop, member.position + member.corpus.num_tokens)
+            yield from member.corpus.blocks(start - member.position, end - member.position)
+            start, number = end, number + 1
+
+    def ended(self, position: int) -> int:
+        number = self._member(self._positions, position)
+        if number and position == self._positions[number]:
+            # what is empty at the very start of a corpus begins behind the cut, so the corpus before it decides
+            return self._documents[number]
+        member = self._members[number]
+        return member.document + _ended(member.corpus, position - member.position)
+
+    def end_around(self, position: int) -> int:
+        member = self._members[self._member(self._positions, position)]
+        local = position - member.position
+        if member.corpus.num_documents is None:
+            return member.position + _next_shard(member.corpus, local)
+        return member.position + member.corpus.documents.bounds(member.corpus.documents.at(local))[1]
+
+    def documents(self, first: int, last: int) -> Iterator[Columns]:
+        number = self._member(self._documents, first)
+        while first < last:
+            member = self._members[number]
+            following = self._members[number + 1].document if number + 1 < len(self._members) else self.num_documents
+            stop = min(last, following)
+            for ends, records, sources in _columns(member.corpus, first - member.document, stop - member.document):
+                moved = np.where(sources == UNKNOWN, UNKNOWN, sources + member.source)
+                yield ends + member.position, records, moved.astype(np.int32)
+            first, number = stop, number + 1
+
+
+def _shard_ends(corpus: Corpus) -> Int64:
+    return np.cumsum([shard.num_tokens for shard in corpus.shards], dtype=np.int64)
+
+
+def _next_shard(corpus: Corpus, position: int) -> int:
+    ends = _shard_ends(corpus)
+    return int(ends[np.searchsorted(ends, position, "right")])
+
+
+def _ended(corpus: Corpus, position: int) -> int:
+    if corpus.num_documents is None:
+        return int(np.searchsorted(_shard_ends(corpus), position, "right"))
+    return corpus.documents.ended(position)
+
+
+def _columns(corpus: Corpus, first: int, last: int) -> Iterator[Columns]:
+    if corpus.num_documents is None:
+        ends = _shard_ends(corpus)[first:last]
+        yield ends, np.zeros(len(ends), np.int64), np.full(len(ends), UNKNOWN, np.int32)
+        return
+    for begin, ends, origins in corpus.documents.between(first, last):
+        for at in range(0, len(ends), BLOCK_IDS):
+            block = ends[at : at + BLOCK_IDS] + begin
+            if origins is None:
+                yield block, np.zeros(len(block), np.int64), np.full(len(block), UNKNOWN, np.int32)
+            else:
+                yield block, origins[0][at : at + BLOCK_IDS], origins[1][at : at + BLOCK_IDS]
