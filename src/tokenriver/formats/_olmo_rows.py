@@ -1,0 +1,93 @@
+"""The `.csv.gz` beside an OLMo array, written: rows made by numpy, compressed as Python's gzip does, with no clock."""
+
+import csv
+import io
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenriver.formats._decimals import Bytes, digits, shown
+from tokenriver.types import Content, Int32, Int64
+
+LEVEL = 9
+"""What Python's gzip, and so dolma, uses."""
+_ROWS = 1 << 14
+
+Cells = tuple[Bytes, NDArray[np.bool_]]
+"""(k, w) bytes of k rows, and which of them are there."""
+
+
+def rows(content: Content, sources: Sequence[str]) -> Iterator[bytes]:
+    """The rows of a shard as dolma writes them (their id is left empty, as it is not kept; a line counts from 1), or
+    as OLMo-core does, if nobody knows where the documents come from."""
+    origins = None if content.origins is None else _Origins(content.origins())
+    before = 0
+    for block in content.ends():
+        for at in range(0, len(block), _ROWS):
+            ends = block[at : at + _ROWS]
+            starts = np.concatenate([[before], ends[:-1]])
+            before = int(ends[-1])
+            columns = [_number(starts), _text(b",", len(ends)), _number(ends)]
+            if origins is None:
+                columns.append(_text(b"\n", len(ends)))
+            else:
+                records, numbers = origins.take(len(ends))
+                columns += [_source(numbers, sources), _number(records + 1), _text(b"\r\n", len(ends))]
+            cells = np.hstack([cells for cells, _ in columns])
+            yield cells[np.hstack([there for _, there in columns])].tobytes()
+
+
+def _number(values: Int64) -> Cells:
+    table, counts = digits(values)
+    return table, shown(counts)
+
+
+def _text(text: bytes, count: int) -> Cells:
+    return np.tile(np.frombuffer(text, np.uint8), (count, 1)), np.ones((count, len(text)), bool)
+
+
+def _source(numbers: Int32, sources: Sequence[str]) -> Cells:
+    """`,,source,` with quotes where CSV needs them."""
+    used, which = np.unique(numbers, return_inverse=True)
+    texts = [b",," + _quoted(sources[number]) + b"," for number in used.tolist()]
+    widest = max(map(len, texts))
+    table = np.frombuffer(b"".join(text.ljust(widest, b"\0") for text in texts), np.uint8).reshape(-1, widest)
+    lengths = np.array([len(text) for text in texts])
+    return table[which], np.arange(widest) < lengths[which][:, None]
+
+
+def _quoted(text: str) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow([text, ""])
+    return out.getvalue().removesuffix(",").encode("utf-8", "surrogateescape")
+
+
+class _Origins:
+    """Origins by the number asked for, whatever their blocks are."""
+
+    def __init__(self, blocks: Iterator[tuple[Int64, Int32]]) -> None:
+        self._blocks = blocks
+        self._records, self._sources = np.empty(0, np.int64), np.empty(0, np.int32)
+
+    def take(self, count: int) -> tuple[Int64, Int32]:
+        while len(self._records) < count:
+            records, sources = next(self._blocks)
+            self._records = np.concatenate([self._records, records])
+            self._sources = np.concatenate([self._sources, sources])
+        taken = self._records[:count], self._sources[:count]
+        self._records, self._sources = self._records[count:], self._sources[count:]
+        return taken
+
+
+def compressed(name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """One gzip member that says the file's name and, instead of a time, zero."""
+    yield b"\x1f\x8b\x08\x08" + bytes(4) + b"\x02\xff" + name.encode("latin-1", "replace") + b"\0"
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
+    check, size = 0, 0
+    for block in blocks:
+        check, size = zlib.crc32(block, check), size + len(block)
+        yield packer.compress(block)
+    yield packer.flush() + struct.pack("<II", check, size % 2**32)
