@@ -132,7 +132,7 @@ def test_presets_give_way_to_options(tmp_path: Path, rows: Path) -> None:
     small_build(rows, tmp_path / "own", like="llmc", framing="none", format="native", shard_tokens=700)
     assert manifest_of(tmp_path / "own")["framing"] == "none"
     assert manifest_of(tmp_path / "own")["balance"]["documents"]["cut_in_two"] == 0
-    with pytest.raises(InputError, match="like: got 'gpt', expected one of llmc"):
+    with pytest.raises(InputError, match="like: got 'gpt', expected one of hdf5-shards, llmc"):
         small_build(rows, tmp_path / "out", like="gpt")
 
 
@@ -417,7 +417,7 @@ def test_inputs_are_never_touched(tmp_path: Path, rows: Path) -> None:
     [
         ({"workers": 0}, "workers: got 0, expected at least 1"),
         ({"encoder": "quick"}, "encoder: got 'quick', expected fast or reference"),
-        ({"format": "parchment"}, "format: got 'parchment', expected native or llmc"),
+        ({"format": "parchment"}, "formats: got 'parchment', expected one of"),
         ({"framing": "eot"}, "framing: got 'eot'"),
         ({"framing": "bos-eos"}, "has one id, 256, for both"),
         ({"source": "csv"}, "sources: got 'csv', expected one of"),

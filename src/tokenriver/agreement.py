@@ -73,20 +73,14 @@ def choose_dtype(agreed: Agreement, module: Format, name: str, asked: str | None
     if asked is not None and asked not in allowed:
         raise LimitError(f"dtype: got {asked}, expected one of {', '.join(allowed)} in {name}")
     wanted = allowed if asked is None else (asked,)
-    if any(_limit(dtype) < max(map(_limit, stored)) for dtype in wanted):
+    if any(transfer.largest_in(dtype) < max(map(transfer.largest_in, stored)) for dtype in wanted):
         largest = agreed.largest()
-        wanted = tuple(dtype for dtype in wanted if largest <= _limit(dtype))
+        wanted = tuple(dtype for dtype in wanted if largest <= transfer.largest_in(dtype))
     if not wanted:
-        most = max(map(_limit, allowed)) if asked is None else _limit(asked)
+        most = max(map(transfer.largest_in, allowed)) if asked is None else transfer.largest_in(asked)
         cure = "another format" if asked is None else "a wider dtype"
         raise LimitError(f"id: got {largest}, expected at most {most}, what {asked or name} holds; choose {cure}")
     return wanted[0]
-
-
-def _limit(dtype: str) -> int:
-    """The largest id that a dtype holds."""
-    bits = int(dtype.removeprefix("u").removeprefix("int"))
-    return int(2 ** (bits - (not dtype.startswith("u"))) - 1)
 
 
 def _one_tokenizer(corpora: list[Corpus]) -> TokenizerInfo | None:

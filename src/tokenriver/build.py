@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tokenriver import buildfolder, buildplan
+from tokenriver import buildfolder, buildplan, reformat, registry
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import BadRows, Ending, commit
 from tokenriver.crew import Crew, choose_workers
@@ -23,10 +23,8 @@ from tokenriver.files import make_folder
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
-from tokenriver.types import SourceOptions, Tokenizer
+from tokenriver.types import Tokenizer
 from tokenriver.units import UNIT_BYTES, make_lots
-
-BLANK_LINE = "blank-line"
 
 Progress = Callable[[int, int], None]
 
@@ -83,9 +81,10 @@ def build(
     inputs: str | Path | Sequence[str | Path],
     out: str | Path,
     *,
-    tokenizer: str | Path = "gpt2",
+    tokenizer: str | Path | None = None,
     like: str | None = None,
     format: str | None = None,
+    layout: str | None = None,
     framing: str | None = None,
     source: str = "auto",
     text_field: str = "text",
@@ -94,7 +93,7 @@ def build(
     val_fraction: float = 0.0,
     val_tokens: int | None = None,
     max_tokens: int | None = None,
-    shard_tokens: int = buildplan.SHARD_TOKENS,
+    shard_tokens: int | None = None,
     unit_bytes: int = UNIT_BYTES,
     name: str = "tokens",
     append: bool = False,
@@ -111,28 +110,31 @@ def build(
     Options as in `tokenriver build --help`; explicit ones win over the preset `like`. `separator` parts plain text
     ("blank-line" or a text). `search` are folders in which tokenizer files are looked for. `progress(done, total)`
     is called with stored bytes of the inputs. Raises RiverError's children; what is unfinished stays resumable."""
-    preset = _preset(like)
+    preset = buildplan.preset(like)
     chosen = format or preset.get("format", "native")
-    if chosen not in ("native", "llmc"):
-        raise InputError(f"format: got {chosen!r}, expected native or llmc")
+    usual = preset if chosen == preset.get("format") else {}
+    module = registry.load("formats", chosen)
     options = BuildOptions(
         framing=framing or preset.get("framing", "eos-after"),
         source=source,
-        options=_source_options(text_field, separator),
+        options=buildplan.source_options(text_field, separator),
         val_fraction=val_fraction,
         val_tokens=val_tokens,
         max_tokens=max_tokens,
-        shard_tokens=shard_tokens,
+        shard_tokens=shard_tokens if shard_tokens is not None else module.SHARD_TOKENS,
         unit_bytes=unit_bytes,
         name=name,
         exact=chosen == "llmc",
+        format="native" if chosen == "llmc" else chosen,
+        layout=layout if layout is not None else usual.get("layout", ""),
+        stored=usual.get("stored"),
     )
     buildplan.check_options(options)
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     request = _Request(
         inputs=given,
         out=Path(out).absolute(),
-        name=TokenizerName(str(tokenizer), tuple(str(folder) for folder in search), encoder),
+        name=TokenizerName(buildplan.tokenizer_name(tokenizer, like), tuple(str(folder) for folder in search), encoder),
         options=options,
         include=include,
         append=append,
@@ -145,22 +147,6 @@ def build(
     return _build(request)
 
 
-def _preset(like: str | None) -> dict[str, Any]:
-    if like is None:
-        return {}
-    if like not in buildplan.PRESETS:
-        raise InputError(f"like: got {like!r}, expected one of {', '.join(sorted(buildplan.PRESETS))}")
-    return buildplan.PRESETS[like]
-
-
-def _source_options(text_field: str, separator: str | None) -> SourceOptions:
-    if separator == BLANK_LINE:
-        return SourceOptions(text_field, b"\n\n", keep_separator=True)
-    if separator == "":
-        raise InputError("separator: got an empty text, expected the text between documents, or blank-line")
-    return SourceOptions(text_field, None if separator is None else separator.encode("utf-8", "surrogateescape"))
-
-
 def _check_request(request: _Request) -> None:
     if request.workers is not None and request.workers < 1:
         raise InputError(f"workers: got {request.workers}, expected at least 1")
@@ -170,6 +156,11 @@ def _check_request(request: _Request) -> None:
         raise InputError(f"max_bad: got {request.limits.ratio}, expected 0 to 1, a share of the rows")
     if request.name.encoder not in ("fast", "reference"):
         raise InputError(f"encoder: got {request.name.encoder!r}, expected fast or reference")
+    if request.append and request.options.format != "native":
+        raise InputError(
+            f"append: got it with format {request.options.format!r}, expected native; append to a native corpus and "
+            "convert it"
+        )
     if request.append and (request.options.val_tokens or request.options.max_tokens):
         raise InputError(
             "append: got it together with val_tokens or max_tokens, which count from the start of a corpus; "
@@ -182,6 +173,7 @@ def _build(request: _Request) -> BuildReport:
     workers = choose_workers(request.workers, files, os.cpu_count() or 1)
     with Crew(request.name, workers, check=request.check) as crew:
         dtype = buildplan.stored_dtype(crew.tokenizer.vocab_size)
+        reformat.stored_dtype(request.options, crew.tokenizer.vocab_size, dtype)
         plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
         before = _committed(request.out)
         if before is not None:
@@ -250,7 +242,9 @@ def _early_options(request: _Request, before: Manifest | None, workers: int) -> 
     """How to begin shards early; not where a later unit can change what an earlier one's ids are for, or where there is
     nobody to do it beside."""
     options = request.options
-    if not workers or options.exact or options.val_fraction or options.val_tokens or options.max_tokens:
+    if not workers or options.shard_tokens is None or options.format != "native" or options.exact:
+        return None
+    if options.val_fraction or options.val_tokens or options.max_tokens:
         return None
     first = len(before.split("train")) if before is not None else 0
     return EarlyOptions(request.out, options.name, first, options.shard_tokens)

@@ -19,12 +19,20 @@ from tokenriver.manifest import BUILD_FOLDER, Manifest
 from tokenriver.types import SourceOptions, Tokenizer
 from tokenriver.units import UNIT_BYTES, Lot, file_edges
 
+BLANK_LINE = "blank-line"
 BAD_ROWS_NAME = "bad_rows.jsonl"
 SHARD_TOKENS = 10**8
 MAX_SHARD_TOKENS = 2 * 10**9
 """llm.c counts a shard's ids in 32 bits; the rest is room for the last document."""
 FRAMINGS = ("eos-after", "eos-before", "bos-eos", "none")
-PRESETS: dict[str, dict[str, Any]] = {"llmc": {"framing": "eos-before", "format": "llmc"}}
+PRESETS: dict[str, dict[str, Any]] = {
+    "llmc": {"framing": "eos-before", "format": "llmc"},
+    "nanogpt": {"framing": "eos-after", "format": "nanogpt"},
+    "pile-hdf5": {"framing": "eos-after", "format": "hdf5", "layout": "pile", "stored": "int32"},
+    "minimind": {"framing": "bos-eos", "format": "minimind"},
+    "hdf5-shards": {"framing": "eos-after", "format": "hdf5", "layout": "lesson", "tokenizer": "byte-shifted"},
+}
+"""How other systems frame, store and lay out (formats.md, sections 1, 6, 7, 10 and 12); explicit options win."""
 MIN_BYTES_PER_TOKEN = 8
 """For the estimate of space: no ordinary text packs tighter, so a refusal is never wrong by much."""
 
@@ -39,10 +47,16 @@ class BuildOptions:
     val_fraction: float = 0.0
     val_tokens: int | None = None
     max_tokens: int | None = None
-    shard_tokens: int = SHARD_TOKENS
+    shard_tokens: int | None = SHARD_TOKENS
+    """None: one shard a split (only in formats that are not ours)."""
     unit_bytes: int = UNIT_BYTES
     name: str = "tokens"
     exact: bool = False
+    format: str = "native"
+    layout: str = ""
+    """Variant of the format."""
+    stored: str | None = None
+    """How ids are stored, where it is not what the vocabulary needs."""
 
     def as_dict(self, dtype: str) -> dict[str, Any]:
         """As the manifest records it. digest_block_bytes: an uncompressed input that is longer has, as its sha256, the
@@ -52,18 +66,46 @@ class BuildOptions:
             "cut": "exact" if self.exact else "documents",
             "digest_block_bytes": self.unit_bytes,
             "dtype": dtype,
+            "format": self.format,
             "framing": self.framing,
             "keep_separator": self.options.keep_separator,
+            "layout": self.layout,
             "max_tokens": self.max_tokens,
             "name": self.name,
             "separator": None if separator is None else separator.decode("utf-8", "backslashreplace"),
             "shard_tokens": self.shard_tokens,
             "source": self.source,
+            "stored": self.stored,
             "text_field": self.options.text_field,
             "unit_bytes": self.unit_bytes,
             "val_fraction": self.val_fraction,
             "val_tokens": self.val_tokens,
         }
+
+
+def preset(like: str | None) -> dict[str, Any]:
+    """What a preset sets; InputError for one that is not known."""
+    if like is None:
+        return {}
+    if like not in PRESETS:
+        raise InputError(f"like: got {like!r}, expected one of {', '.join(sorted(PRESETS))}")
+    return PRESETS[like]
+
+
+def tokenizer_name(given: str | Path | None, like: str | None) -> str:
+    """The tokenizer that was named, else the preset's."""
+    if given is None and like == "minimind":
+        raise InputError("tokenizer: got none with like 'minimind', expected the path of its tokenizer.json")
+    return str(given if given is not None else preset(like).get("tokenizer", "gpt2"))
+
+
+def source_options(text_field: str, separator: str | None) -> SourceOptions:
+    """How texts are found; `blank-line` is a separator that stays with its text, as llm.c has it."""
+    if separator == BLANK_LINE:
+        return SourceOptions(text_field, b"\n\n", keep_separator=True)
+    if separator == "":
+        raise InputError("separator: got an empty text, expected the text between documents, or blank-line")
+    return SourceOptions(text_field, None if separator is None else separator.encode("utf-8", "surrogateescape"))
 
 
 def check_options(options: BuildOptions) -> None:
@@ -72,7 +114,7 @@ def check_options(options: BuildOptions) -> None:
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InputError(f"{name}: got {number}, expected at least 1")
-    if options.shard_tokens > MAX_SHARD_TOKENS:
+    if options.shard_tokens is not None and options.shard_tokens > MAX_SHARD_TOKENS and options.format == "native":
         raise InputError(f"shard_tokens: got {options.shard_tokens}, expected at most {MAX_SHARD_TOKENS}")
     if options.unit_bytes < 1024:
         raise InputError(f"unit_bytes: got {options.unit_bytes}, expected at least 1024")

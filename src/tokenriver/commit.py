@@ -1,26 +1,26 @@
 """The end of a build: from receipts to shards, bad rows, balance and, last of all, the manifest."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
+from tokenriver.badrows import bad_rows, publish_bad_rows, write_bad_rows
 from tokenriver.buildfolder import forget_units
 from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, plans_of
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
-from tokenriver.files import AtomicFile, naming, write_atomic
 from tokenriver.inputs import InputFile, seen_fields
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
 from tokenriver.parts import Receipt
+from tokenriver.reformat import Encoded, stored_dtype, write_parts
+from tokenriver.rules import MAX_COUNT
 from tokenriver.shards import Begun, ShardJob, ShardMaker, shard_path
-from tokenriver.types import Int64, Tokenizer
+from tokenriver.types import Tokenizer
 from tokenriver.units import join_digests
 
 MODEL_VOCAB_MULTIPLE = 128
@@ -58,17 +58,29 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
     dtype = feeder.work.dtype
     parts = Parts(feeder.work.folder, receipts, np.dtype(dtype).itemsize)
     options = ending.options
-    cuts = Cuts(options.max_tokens, options.val_tokens, options.val_fraction, options.shard_tokens, options.exact)
+    # in another format shards are cut when their limits are known
+    shard_tokens = (options.shard_tokens if options.format == "native" else None) or MAX_COUNT
+    cuts = Cuts(options.max_tokens, options.val_tokens, options.val_fraction, shard_tokens, options.exact)
     plan = assemble(parts, cuts)
     used = receipts[: plan.used]
     bases = list(rows_before(used))
-    listed = _write_bad_rows(ending, feeder.work.folder, _bad_rows(feeder.files, used, bases))
+    listed = write_bad_rows(ending.out, ending.before, feeder.work.folder, bad_rows(feeder.files, used, bases))
     _check_usable(ending, feeder, used, plan)
-    maker = ShardMaker(parts, dtype, bases, len(ending.before.sources) if ending.before else 0)
-    shards = [maker.make(job, ending.begun.get(job.path)) for job in _shard_jobs(ending, plan)]
-    manifest = _manifest(ending, feeder, tokenizer, plan, shards)
+    if options.format == "native":
+        maker = ShardMaker(parts, dtype, bases, len(ending.before.sources) if ending.before else 0)
+        shards = [maker.make(job, ending.begun.get(job.path)) for job in _shard_jobs(ending, plan)]
+        manifest = _manifest(ending, feeder, tokenizer, plan, shards)
+    else:
+        stored = stored_dtype(options, tokenizer.vocab_size, dtype)
+        outcomes = write_parts(
+            ending.out, options, stored, Encoded(parts, plan, bases, [f.name for f in feeder.files]), tokenizer
+        )
+        shards = [shard for outcome in outcomes.values() for shard in outcome.shards]
+        others = tuple(file for outcome in outcomes.values() for file in outcome.files)
+        manifest = _manifest(ending, feeder, tokenizer, plan, shards)
+        manifest = replace(manifest, format=options.format, dtype=stored, files=others)
     if listed is not None:
-        _publish_bad_rows(ending, listed)
+        publish_bad_rows(ending.out, listed)
     write_manifest(ending.out, manifest)
     return manifest
 
@@ -83,44 +95,6 @@ def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
                 raise RiverError(f"{path}: is a shard of the corpus already; its manifest skips numbers")
             jobs.append(ShardJob(path, split, segments))
     return jobs
-
-
-def _bad_rows(files: list[InputFile], used: list[Receipt], bases: list[Int64]) -> Iterator[bytes]:
-    """One JSON line a bad row: file, line (from 1), byte offset in the decompressed input, reason."""
-    for receipt, base in zip(used, bases, strict=True):
-        for piece, record, offset, reason in receipt.bad:
-            file = files[receipt.pieces[piece].source].name
-            row = {"file": file, "line": record + int(base[piece]) + 1, "offset": offset, "reason": reason}
-            if offset < 0:
-                row["offset"] = None
-            yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _write_bad_rows(ending: Ending, folder: Path, rows: Iterator[bytes]) -> Path | None:
-    """The side file, in the hidden folder until there is a corpus; an appended corpus keeps its earlier rows."""
-    first = next(rows, None)
-    if first is None:
-        return None
-    path = folder / BAD_ROWS_NAME
-    with AtomicFile(path) as out:
-        for row in chain(_earlier_bad_rows(ending), [first], rows):
-            out.write(row)
-    return path
-
-
-def _earlier_bad_rows(ending: Ending) -> Iterator[bytes]:
-    """The rows of the corpus that is appended to: as many as it counted, whatever a killed append has added since."""
-    count = sum(ending.before.balance["bad_rows"].values()) if ending.before is not None else 0
-    if count:
-        path = ending.out / BAD_ROWS_NAME
-        with naming(path, "read"), path.open("rb") as file:
-            yield from islice(file, count)
-
-
-def _publish_bad_rows(ending: Ending, listed: Path) -> None:
-    with naming(listed, "read"):
-        data = listed.read_bytes()
-    write_atomic(ending.out / BAD_ROWS_NAME, data)
 
 
 def _reasons(used: list[Receipt]) -> Counter[str]:

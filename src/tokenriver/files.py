@@ -1,9 +1,8 @@
 """The one seam to the disk: every call that changes a file system goes through `system`, and every file that we
-leave behind is written by the commit protocol.
-
-The protocol: a temporary name in the same folder (`.NAME.tmp`), writes whose short counts are checked, fsync of the
-file, rename, fsync of the folder. So a name either holds a complete file or does not exist. Tests put a faulty system
-in place of `system` and let every single call fail, write short, or be the last one before the power went.
+leave behind is written by the commit protocol: a temporary name in the same folder (`.NAME.tmp`), writes whose short
+counts are checked, fsync of the file, rename, fsync of the folder. So a name either holds a complete file or does not
+exist. Tests put a faulty system in place of `system` and let every call fail, write short, or be the last one before
+the power went.
 """
 
 import errno
@@ -196,17 +195,13 @@ class AtomicFile:
 
 @contextmanager
 def written_by(path: Path) -> Iterator[Path]:
-    """For libraries that write a file themselves: they are given the temporary name, and leaving the block gives the
-    file its name, on disk; leaving it by an exception removes what they wrote."""
+    """For libraries that write a file themselves: they get the temporary name; leaving the block gives the file its
+    name, on disk, and leaving it by an exception removes it."""
     temporary = temporary_name(path)
     with naming(path, "write"):
         try:
             yield temporary
-            fd = system.open(temporary, os.O_RDONLY)
-            try:
-                system.fsync(fd)
-            finally:
-                system.close(fd)
+            _sync(temporary)
             system.replace(temporary, path)
         except BaseException:
             with suppress(OSError):
@@ -230,11 +225,15 @@ def write_atomic(path: Path, data: Buffer) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the names of a folder durable."""
     with naming(folder, "sync"):
-        fd = system.open(folder, os.O_RDONLY)
-        try:
-            system.fsync(fd)
-        finally:
-            system.close(fd)
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    fd = system.open(path, os.O_RDONLY)
+    try:
+        system.fsync(fd)
+    finally:
+        system.close(fd)
 
 
 def make_folder(path: Path) -> None:
@@ -291,7 +290,11 @@ def free_bytes(folder: Path) -> int:
         return system.free_bytes(folder)
 
 
-def sha256_file(path: Path, name: Path | None = None) -> str:
-    """Hex sha256 of a whole file, read in bounded memory; errors call it `name`, if it has that name only later."""
+def sha256_file(path: Path, name: Path | None = None, size: int | None = None) -> str:
+    """Hex sha256 of a file, or of its first `size` bytes; errors call it `name`, if it has that name only later."""
+    digest = hashlib.sha256()
     with naming(name or path, "read"), path.open("rb", buffering=0) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while data := file.read(CHUNK if size is None else min(size, CHUNK)):
+            digest.update(data)
+            size = None if size is None else size - len(data)
+    return digest.hexdigest()

@@ -119,6 +119,11 @@ def _narrow(ids: Ids, dtype: str) -> Ids:
     return np.ascontiguousarray(ids, wanted)
 
 
+def largest_in(dtype: str) -> int:
+    """The largest id that a dtype holds."""
+    return int(np.iinfo(dtype).max)
+
+
 def largest_id(flow: Flow) -> int:
     """The largest id of a flow, all of it read."""
     return max((int(block.max()) for block in flow.blocks(0, flow.num_tokens)), default=0)

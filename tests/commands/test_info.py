@@ -35,7 +35,7 @@ def test_foreign_files_are_sampled(tmp_path: Path, capsys: pytest.CaptureFixture
     ran = tokenriver(capsys, "info", path)
     assert ran.code == 0
     assert "nanogpt" in ran.out
-    assert "(sampled)" in ran.out
+    assert "sampled:" in ran.out
 
 
 def test_llmc_wants_one_step_in_every_shard(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

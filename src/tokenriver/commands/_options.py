@@ -21,14 +21,21 @@ Seed = Annotated[int, typer.Option("--seed", help="The one integer that fixes th
 # build: the six that most people need
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="CORPUS", help="Folder to write.", show_default=False)]
 Tokenizer = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--tokenizer",
         metavar="NAME|PATH",
-        help="gpt2, byte, a tiktoken encoding found in a local cache, or a tokenizer.json, .tiktoken file or folder.",
+        help="gpt2 (the default), byte, a tiktoken encoding of a local cache, or a tokenizer.json, .tiktoken file or folder.",
     ),
 ]
-Like = Annotated[str | None, typer.Option("--like", metavar="SYSTEM", help="Frame, store and split as llmc does.")]
+Like = Annotated[
+    str | None,
+    typer.Option(
+        "--like",
+        metavar="SYSTEM",
+        help="Frame, store and lay out as llmc, nanogpt, pile-hdf5, minimind or hdf5-shards do.",
+    ),
+]
 ValFraction = Annotated[
     float,
     typer.Option(
@@ -95,8 +102,17 @@ MaxTokens = Annotated[
     ),
 ]
 ShardTokens = Annotated[
-    int,
-    typer.Option("--shard-tokens", parser=count, metavar="N", help="Ids per shard.", rich_help_panel=OUTPUT),
+    int | None,
+    typer.Option(
+        "--shard-tokens",
+        parser=count,
+        metavar="N",
+        help="Ids per shard (default: as is usual in the format).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Layout = Annotated[
+    str | None, typer.Option("--layout", metavar="NAME", help="A variant of the format.", rich_help_panel=OUTPUT)
 ]
 Name = Annotated[
     str, typer.Option("--name", metavar="NAME", help="First word of the shards' names.", rich_help_panel=OUTPUT)

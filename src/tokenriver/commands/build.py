@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 import tokenriver
-from tokenriver.buildplan import SHARD_TOKENS
 from tokenriver.commands import _environment, _output, _report
 from tokenriver.commands import _options as option
 from tokenriver.units import UNIT_BYTES
@@ -17,7 +16,7 @@ Inputs = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, fo
 def run(
     inputs: Inputs,
     out: option.Out,
-    tokenizer: option.Tokenizer = "gpt2",
+    tokenizer: option.Tokenizer = None,
     like: option.Like = None,
     val_fraction: option.ValFraction = 0.0,
     workers: option.Workers = None,
@@ -33,7 +32,8 @@ def run(
     format: option.Format = None,
     val_tokens: option.ValTokens = None,
     max_tokens: option.MaxTokens = None,
-    shard_tokens: option.ShardTokens = SHARD_TOKENS,
+    layout: option.Layout = None,
+    shard_tokens: option.ShardTokens = None,
     name: option.Name = "tokens",
     append: option.Append = False,
     encoder: option.Encoder = "fast",
@@ -55,6 +55,7 @@ def run(
             tokenizer=tokenizer,
             like=like,
             format=format,
+            layout=layout,
             framing=framing,
             val_fraction=val_fraction,
             val_tokens=val_tokens,

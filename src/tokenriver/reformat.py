@@ -1,0 +1,98 @@
+"""The end of a build in a format that is not our own: from finished parts to that format's shards.
+
+What can be refused before a text is read (a vocabulary too large, a format that is read only) is refused there; the
+rest, when all documents are known and nothing of the target is written yet. What was written is read back through the
+format's own reader and compared with the parts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tokenriver import registry, transfer
+from tokenriver.assembly import Parts, Plan
+from tokenriver.buildplan import BuildOptions
+from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.manifest import ShardInfo
+from tokenriver.partflow import PartFlow
+from tokenriver.transfer import Cutting, Job, Outcome
+from tokenriver.types import Format, Int64, ShardReader, Target, Tokenizer
+
+OURS = ("native", "llmc")
+"""Formats whose shards are copied from the parts as they are."""
+
+
+def stored_dtype(options: BuildOptions, vocab_size: int, encoded: str) -> str:
+    """How ids of a vocabulary are stored in the format: as asked, as they are encoded, or in its first dtype that holds
+    them. InputError for a format that is read only, LimitError where no dtype fits."""
+    if options.format in OURS:
+        return encoded
+    module: Format = registry.load("formats", options.format)
+    if not module.DTYPES:
+        raise InputError(f"format: got {options.format!r}, which is read only; choose another")
+    allowed = (options.stored,) if options.stored else tuple(dict.fromkeys((encoded, *module.DTYPES)))
+    fitting = [d for d in allowed if d in module.DTYPES and vocab_size - 1 <= transfer.largest_in(d)]
+    if not fitting:
+        raise LimitError(
+            f"vocabulary: got ids up to {vocab_size - 1}, expected at most "
+            f"{max(map(transfer.largest_in, module.DTYPES))} in {options.format}; choose another format"
+        )
+    return fitting[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What a build has made: its parts, where they go, the rows before each unit's pieces, and the inputs' names."""
+
+    parts: Parts
+    plan: Plan
+    rows_before: Sequence[Int64]
+    sources: Sequence[str]
+
+
+def write_parts(out: Path, options: BuildOptions, dtype: str, found: Encoded, made_by: Tokenizer) -> dict[str, Outcome]:
+    """Write the splits of a plan in the format, ids stored as `dtype`."""
+    module: Format = registry.load("formats", options.format)
+    encoded = "uint16" if found.parts.item_bytes == 2 else "uint32"
+    jobs = []
+    for split, shards in sorted(found.plan.splits.items()):
+        flow = PartFlow(found.parts, encoded, [segment for shard in shards for segment in shard], found.rows_before)
+        flow.check()
+        cuts = transfer.cut(flow, Cutting(options.shard_tokens, exact=False), module.MAX_SHARD_TOKENS)
+        target = Target(
+            name=options.name,
+            split=split,
+            dtype=dtype,
+            shards=len(cuts),
+            tokenizer=made_by.name,
+            vocab_size=made_by.vocab_size,
+            bos_id=made_by.bos_id,
+            eos_id=made_by.eos_id,
+            sources=found.sources,
+            layout=options.layout,
+        )
+        jobs.append(Job(flow, target, cuts, indexed=True))
+    transfer.refuse_unheld(module, jobs)
+    outcomes = {}
+    for job in jobs:
+        outcomes[job.target.split] = outcome = transfer.write_split(out, module, job)
+        for shard, (start, stop) in zip(outcome.shards, job.cuts, strict=True):
+            _compare(out, module, job, shard, (start, stop))
+    return outcomes
+
+
+def _compare(out: Path, module: Format, job: Job, shard: ShardInfo, place: tuple[int, int]) -> None:
+    """Read a shard back and compare its ids with the flow's."""
+    path = out / shard.file
+    reader: ShardReader = module.open_reader(path, dtype=job.target.dtype)
+    at = 0
+    for block in job.flow.blocks(*place):
+        if reader.num_tokens < at + len(block) or not np.array_equal(reader.read(at, at + len(block)), block):
+            raise MismatchError(
+                f"{path}: what the disk gives back differs from what was written; check the disk, then run the same "
+                "command again"
+            )
+        at += len(block)
+    reader.close()
