@@ -20,7 +20,6 @@ from tokenriver.types import Content, Int64
 SIZE_LIMIT = 1 << 26
 """MDS's own limit of a shard, written into those that keep to it."""
 LARGEST = 2**32 - 1
-LAYOUTS = ("", "fixed", "bytes", "zstd")
 _BLOCK = 1 << 19
 _HEAD = 9
 

@@ -99,8 +99,8 @@ def ids_of(data: Bytes, samples: Samples) -> Ids:
 
 
 def compressed(pieces: Iterable[bytes | NDArray[np.generic]], num_bytes: int) -> Iterator[bytes]:
-    """One frame that says how much it holds, which the original's reader needs."""
-    packer = zstandard.ZstdCompressor(level=LEVEL).compressobj(size=num_bytes)
+    """One frame with a checksum that says how much it holds, which the original's reader needs."""
+    packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj(size=num_bytes)
     for piece in pieces:
         if len(piece):
             yield packer.compress(piece if isinstance(piece, bytes) else np.ascontiguousarray(piece).data)

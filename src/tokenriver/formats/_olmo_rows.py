@@ -1,4 +1,4 @@
-"""The `.csv.gz` beside an OLMo array, written: rows made by numpy, compressed as Python's gzip does, with no clock."""
+"""The `.csv.gz` beside an OLMo array, written: rows made by numpy, one gzip member without a clock."""
 
 import csv
 import io
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tokenriver.formats._decimals import Bytes, digits, shown
 from tokenriver.types import Content, Int32, Int64
 
-LEVEL = 9
-"""What Python's gzip, and so dolma, uses."""
+LEVEL = 4
+"""dolma's is 9, which takes eight times as long and packs such rows no tighter."""
 _ROWS = 1 << 14
 
 Cells = tuple[Bytes, NDArray[np.bool_]]
@@ -60,9 +60,9 @@ def _source(numbers: Int32, sources: Sequence[str]) -> Cells:
 
 
 def _quoted(text: str) -> bytes:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow([text, ""])
-    return out.getvalue().removesuffix(",").encode("utf-8", "surrogateescape")
+    out = io.StringIO(newline="")
+    csv.writer(out).writerow([text, ""])
+    return out.getvalue().removesuffix(",\r\n").encode("utf-8", "surrogateescape")
 
 
 class _Origins:
@@ -84,7 +84,7 @@ class _Origins:
 
 def compressed(name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """One gzip member that says the file's name and, instead of a time, zero."""
-    yield b"\x1f\x8b\x08\x08" + bytes(4) + b"\x02\xff" + name.encode("latin-1", "replace") + b"\0"
+    yield b"\x1f\x8b\x08\x08" + bytes(4) + b"\x00\xff" + name.encode("latin-1", "replace") + b"\0"
     packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL)
     check, size = 0, 0
     for block in blocks:

@@ -125,7 +125,7 @@ def _index_dtype(index: Path, config: object) -> np.dtype[Any]:
         got = f"compression {row['compression']!r} and encryption {str(encryption)[:100]!r}"
         raise FormatError(f"{index}: config: got {got}, expected neither; optimize the data again without them")
     kinds = row["data_format"]
-    if len(kinds) != 1 or kinds[0] not in _KINDS:
+    if len(kinds) != 1 or not isinstance(kinds[0], str) or kinds[0] not in _KINDS:
         raise FormatError(
             f"{index}: config.data_format: got {str(kinds)[:200]}, expected one no_header_numpy or no_header_tensor of "
             "integers; optimize the data again with item_loader=TokensLoader()"

@@ -22,7 +22,7 @@ from tokenriver.formats._json_index import INDEX
 from tokenriver.formats._mapping import id_dtype, map_array, open_regular, read_head
 from tokenriver.formats._mds_columns import MAX_BYTES, embedded_columns
 from tokenriver.formats._mds_shard import MAX_JSON, Samples, read_samples
-from tokenriver.formats._mds_write import LAYOUTS, Kind
+from tokenriver.formats._mds_write import Kind
 from tokenriver.formats._reader import Body, Documents, Flat, Opened, Pieces, Reader
 from tokenriver.types import Content, ShardFile, Target, WrittenFile
 
@@ -33,6 +33,7 @@ DTYPES = ("uint16", "uint32", "int32", "int64")
 SHARD_TOKENS = 16_000_000
 MAX_SHARD_TOKENS = MAX_BYTES // 2
 SPLIT_FOLDERS = True
+LAYOUTS = ("", "fixed", "bytes", "zstd")
 
 _FORMAT = re.compile(rb'"format"\s*:\s*"mds"')
 
