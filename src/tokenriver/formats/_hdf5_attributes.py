@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from h5py import h5a, h5d, h5f, h5t
+from h5py import h5a, h5d, h5f, h5o, h5t
 
 from tokenriver.errors import FormatError
+from tokenriver.formats import _hdf5_heap
 
 _MAX_TEXT = 1000
 
@@ -26,21 +26,26 @@ def integer(path: Path, place: h5d.DatasetID | h5f.FileID, name: bytes) -> int |
     return int(value.reshape(())[()])
 
 
-def digest(path: Path, places: Sequence[h5d.DatasetID | h5f.FileID]) -> str | None:
-    """The attribute `sha256` of the first of the places that has one; None if none has."""
-    place = next((place for place in places if h5a.exists(place, b"sha256")), None)
-    return None if place is None else _text(path, h5a.open(place, b"sha256"))
-
-
-def _text(path: Path, found: h5a.AttrID) -> str:
-    """64 hex digits, stored as text of a fixed length or of any."""
-    kind = found.get_type()
-    if kind.get_class() != h5t.STRING or found.shape != () or kind.get_size() > _MAX_TEXT:
+def digest(path: Path, file: h5f.FileID, found: h5d.DatasetID, view: memoryview) -> str | None:
+    """The attribute `sha256` of a dataset, or else of its file (`view`: its bytes); None if there is none."""
+    name = b"sha256"
+    place = next((place for place in (found, file) if h5a.exists(place, name)), None)
+    if place is None:
+        return None
+    stored = h5a.open(place, name)
+    kind = stored.get_type()
+    if kind.get_class() != h5t.STRING or stored.shape != ():
         raise FormatError(f"{path}: attribute sha256: got another value, expected 64 hex digits")
-    value = np.empty((), found.dtype)
-    found.read(value)
-    stored: object = value.item()
-    text = stored.decode("latin-1") if isinstance(stored, bytes) else str(stored)
-    if re.fullmatch("[0-9a-f]{64}", text) is None:
+    if kind.is_variable_str():
+        text = _hdf5_heap.text_of(path, view, h5o.get_info(place).addr, name)
+    else:
+        text = _fixed(stored) if kind.get_size() <= _MAX_TEXT else b"text of another length"
+    if text is not None and re.fullmatch(b"[0-9a-f]{64}", text) is None:
         raise FormatError(f"{path}: attribute sha256: got {text[:100]!r}, expected 64 hex digits")
-    return text
+    return None if text is None else text.decode()
+
+
+def _fixed(stored: h5a.AttrID) -> bytes:
+    value = np.empty((), stored.dtype)
+    stored.read(value)
+    return bytes(value.item())

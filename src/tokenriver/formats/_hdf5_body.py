@@ -1,7 +1,5 @@
 """The ids of an HDF5 dataset as a reader serves them: mapped where they lie as ids, else decoded."""
 
-import mmap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +7,7 @@ import numpy as np
 from tokenriver.errors import FormatError
 from tokenriver.formats import _hdf5_filters
 from tokenriver.formats._hdf5_dataset import Dataset
+from tokenriver.formats._hdf5_open import File
 from tokenriver.formats._reader import Blocks, Body, Flat, Pieces
 from tokenriver.types import Ids, Int64
 
@@ -18,7 +17,7 @@ STEP = 1 << 20
 """Ids that are turned at once where they are not chunked."""
 
 
-def make_body(path: Path, fd: int, size: int, dataset: Dataset) -> Body:
+def make_body(file: File, dataset: Dataset) -> Body:
     """The first `count` ids of a dataset of the open file, row by row, in little-endian order."""
     flat, stored = dataset.flat, dataset.dtype
     dtype = stored.newbyteorder("<")
@@ -27,25 +26,25 @@ def make_body(path: Path, fd: int, size: int, dataset: Dataset) -> Body:
         ids.flags.writeable = False
         return Blocks(dtype, np.array([len(ids)], np.int64), lambda number: ids)
     if flat is not None:
-        return Flat(fd, dtype, flat, dataset.count) if stored == dtype else _turned(fd, size, dataset, flat)
+        return Flat(file.fd, dtype, flat, dataset.count) if stored == dtype else _turned(file.view, dataset, flat)
     whole_rows = dataset.chunk[1] == dataset.columns
     if stored == dtype and whole_rows and not dataset.filters:
-        return _mapped(fd, size, dataset)
-    loader = _Loader(path, fd, size, dataset)
+        return _mapped(file, dataset)
+    loader = _Loader(file, dataset)
     band = dataset.chunk[0] * dataset.columns
     ends = np.minimum(np.arange(1, loader.bands + 1) * band, dataset.count)
     return Blocks(dtype, ends, loader.load, max(2, KEEP_BYTES // (band * dtype.itemsize)))
 
 
-def _turned(fd: int, size: int, dataset: Dataset, offset: int) -> Blocks:
+def _turned(view: memoryview, dataset: Dataset, offset: int) -> Blocks:
     """Big-endian ids in one run."""
-    ids = np.frombuffer(mmap.mmap(fd, size, access=mmap.ACCESS_READ), dataset.dtype, dataset.count, offset)
+    ids = np.frombuffer(view, dataset.dtype, dataset.count, offset)
     ends = np.minimum(np.arange(1, -(-dataset.count // STEP) + 1) * STEP, dataset.count)
     dtype = dataset.dtype.newbyteorder("<")
     return Blocks(dtype, ends, lambda number: ids[number * STEP : (number + 1) * STEP].astype(dtype), keep=8)
 
 
-def _mapped(fd: int, size: int, dataset: Dataset) -> Flat | Pieces:
+def _mapped(file: File, dataset: Dataset) -> Flat | Pieces:
     """Chunks as they lie in the file, those that touch joined to one run."""
     item = dataset.dtype.itemsize
     band = dataset.chunk[0] * dataset.columns
@@ -55,16 +54,15 @@ def _mapped(fd: int, size: int, dataset: Dataset) -> Flat | Pieces:
     offsets: Int64 = dataset.offsets[starts]
     runs: Int64 = np.add.reduceat(counts, starts)
     if len(runs) == 1:
-        return Flat(fd, dataset.dtype, int(offsets[0]), dataset.count)
-    return Pieces(fd, size, dataset.dtype, offsets, runs)
+        return Flat(file.fd, dataset.dtype, int(offsets[0]), dataset.count)
+    return Pieces(file.fd, len(file.view), dataset.dtype, offsets, runs)
 
 
 class _Loader:
     """Decodes bands of chunks: all chunks that hold the same rows."""
 
-    def __init__(self, path: Path, fd: int, size: int, dataset: Dataset) -> None:
-        self._path, self._dataset = path, dataset
-        self._view = memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ))
+    def __init__(self, file: File, dataset: Dataset) -> None:
+        self._path, self._view, self._dataset = file.path, file.view, dataset
         self._across = -(-dataset.columns // dataset.chunk[1])
         self.bands = len(dataset.offsets) // self._across
 

@@ -87,7 +87,7 @@ def _repeat(out: bytearray, back: int, length: int) -> None:
     start = len(out) - back
     piece = out[start : start + length]
     while len(piece) < length:  # the copy overlaps itself: what it writes is read again
-        piece += piece
+        piece = piece + piece
     out += piece[:length]
 
 

@@ -18,6 +18,7 @@ from tokenriver import files
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _files, _hdf5_attributes, _hdf5_dataset, _hdf5_head, _hdf5_index
 from tokenriver.formats._hdf5_body import make_body
+from tokenriver.formats._hdf5_open import library, opened
 from tokenriver.formats._hdf5_write import OLDEST, Style, write_ids
 from tokenriver.formats._mapping import id_dtype
 from tokenriver.formats._reader import Opened, Reader
@@ -81,8 +82,8 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
 def open_loss_mask(path: Path, *, dtype: str | None = None) -> Reader | None:
     """The weights of a packed SFT file's ids (dataset `loss_mask`, 1 where the id is predicted), one for each id of
     `open_reader` and in its order; None if the file has none. FormatError as there."""
-    with _hdf5_dataset.opened(path) as (_, _, file):
-        if not _hdf5_dataset.has_dataset(path, file, "loss_mask"):
+    with opened(path) as file:
+        if not _hdf5_dataset.has_dataset(file, "loss_mask"):
             return None
     mask = _open(path, dtype, "loss_mask", Opened(_reopen_mask, path, dtype))
     ids = open_reader(path)
@@ -99,11 +100,11 @@ def _reopen_mask(path: Path, *, dtype: str | None = None) -> Reader:
 
 
 def _open(path: Path, dtype: str | None, name: str, how: Opened) -> Reader:
-    with _hdf5_dataset.opened(path) as (fd, size, file):
-        found = _hdf5_dataset.read_dataset(path, file, name, size)
+    with opened(path) as file:
+        found = _hdf5_dataset.read_dataset(file, name)
         if dtype is not None and id_dtype(dtype) != found.dtype.newbyteorder("<"):
             raise FormatError(f"{path}: dtype: got {found.dtype.name}, expected {dtype}; leave dtype out")
-        return Reader(how, make_body(path, fd, size, found))
+        return Reader(how, make_body(file, found))
 
 
 def sha256_of_ids(path: Path) -> tuple[str | None, str]:
@@ -117,8 +118,8 @@ def sha256_of_ids(path: Path) -> tuple[str | None, str]:
 
 def stored_sha256(path: Path) -> str | None:
     """What the attribute `sha256` of the ids (or the file) says; None if there is none."""
-    with _hdf5_dataset.opened(path) as (_, _, file), _hdf5_dataset.library(path, "attribute sha256"):
-        return _hdf5_attributes.digest(path, (_hdf5_dataset.open_hard(path, file, "tokens"), file))
+    with opened(path) as file, library(path, "attribute sha256"):
+        return _hdf5_attributes.digest(path, file.handle, _hdf5_dataset.open_hard(file, "tokens"), file.view)
 
 
 def check(target: Target, shards: Sequence[Content]) -> None:
