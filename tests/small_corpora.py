@@ -11,6 +11,7 @@ import numpy as np
 
 from tokenriver.corpus import Corpus
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
+from tokenriver.types import ShardReader
 
 Documents = Sequence[Sequence[int]]
 GPT2_FINGERPRINT = "e307582cd8917dff6b915273227f9f5fac5c424d61932bb8b8b6bee2acab8b9d"
@@ -23,12 +24,18 @@ def shard_bytes(ids: Sequence[int], dtype: str = "uint16") -> bytes:
     return struct.pack("<3i", magic, version, len(ids)).ljust(1024, b"\0") + struct.pack(f"<{len(ids)}{code}", *ids)
 
 
-def index_bytes(lengths: Sequence[int], first_record: int = 0, source: int = 0) -> bytes:
-    """A document index: magic, count, ends, records, sources."""
+def index_bytes(lengths: Sequence[int], first_record: int = 0, source: int = 0, *, carried: int = 0) -> bytes:
+    """A document index: magic, count, carried, ends, records, sources."""
     count = len(lengths)
     ends = [sum(lengths[: i + 1]) for i in range(count)]
     records = range(first_record, first_record + count)
-    return b"TRDOCS01" + struct.pack(f"<2q{count}q{count}q{count}i", count, 0, *ends, *records, *[source] * count)
+    return b"TRDOCS01" + struct.pack(f"<2q{count}q{count}q{count}i", count, carried, *ends, *records, *[source] * count)
+
+
+def ids_of(reader: ShardReader) -> list[int]:
+    """All ids of a shard."""
+    ids: list[int] = reader.read(0, reader.num_tokens).tolist()
+    return ids
 
 
 def make_corpus(folder: Path, splits: Mapping[str, Sequence[Documents]], dtype: str = "uint16") -> Manifest:

@@ -109,7 +109,7 @@ def test_what_is_not_there_is_refused(folder: Path, tmp_path: Path) -> None:
         open_corpus(tmp_path / "none")
     with pytest.raises(InputError, match="got no such file, folder or glob"):
         open_corpus(tmp_path / "*.bin")
-    with pytest.raises(FormatError, match=r"got neither manifest\.json nor a \.bin file"):
+    with pytest.raises(FormatError, match=r"got neither manifest\.json nor files of a known format"):
         open_corpus(tmp_path)
     with pytest.raises(FormatError, match="dtype: got uint16 in the manifest, expected uint32"):
         open_corpus(folder, dtype="uint32")
@@ -240,7 +240,8 @@ def test_the_split_is_in_the_name(tmp_path: Path, name: str, split: str) -> None
 
 def test_a_native_folder_as_an_llmc_reader_sees_it(folder: Path) -> None:
     corpus = open_corpus(folder, format="llmc")
-    assert (corpus.format, corpus.manifest, corpus.num_documents) == ("llmc", None, None)
+    assert (corpus.format, corpus.manifest, corpus.num_documents) == ("llmc", None, 6), "by the index beside each shard"
+    assert [corpus.document(i).tolist() for i in range(6)] == [document for shard in TRAIN for document in shard]
     assert corpus.read(0, 15).tolist() == river_of(TRAIN).tolist()
     single = open_corpus(folder / "tokens_train_000002.bin")
     assert (single.format, single.num_documents) == ("native", 3)
@@ -255,7 +256,7 @@ def test_nanogpt_files(tmp_path: Path) -> None:
     (tmp_path / "meta.pkl").write_bytes(b"never read")
     corpus = open_corpus(tmp_path)
     assert (corpus.format, corpus.splits, corpus.read(0, 3).tolist()) == ("nanogpt", ("train", "val"), [1, 2, 50256])
-    assert corpus.assumptions[0] == "ids are uint16, as nanoGPT writes them: the file does not say"
+    assert corpus.assumptions[0] == "ids are uint16: the file does not say"
     assert corpus.decode([31373]) == "hello"
     val = open_corpus(tmp_path, split="val")
     assert val.tokenizer is None, "60000 is no id of gpt2"
@@ -307,6 +308,8 @@ def test_strange_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(shard_bytes([1]))
     (tmp_path / "b.bin").write_bytes(b"abcd")
     with pytest.raises(FormatError, match=r"got a\.bin \(llmc\) beside b\.bin \(nanogpt\), expected one format"):
+        open_corpus(tmp_path / "*.bin")
+    with pytest.raises(FormatError, match=r"got b\.bin beside a\.bin, expected one format; give a glob"):
         open_corpus(tmp_path)
     with pytest.raises(InputError, match="formats: got 'no-such'"):
         open_corpus(tmp_path / "a.bin", format="no-such")

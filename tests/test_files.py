@@ -11,7 +11,7 @@ import pytest
 
 from faulty_disks import DIE, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk
-from tokenriver import files, locks
+from tokenriver import files
 from tokenriver.errors import InputError, LimitError
 
 
@@ -198,29 +198,6 @@ def test_listings_are_sorted_by_bytes(tmp_path: Path) -> None:
         files.list_folder(tmp_path / "missing")
 
 
-def test_a_lock_keeps_others_out_until_it_is_let_go(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    with locks.hold_lock(path) as first, locks.hold_lock(path) as second:
-        assert (first, second) == (True, False)
-    with locks.hold_lock(path) as third:
-        assert third
-
-
-def test_a_lock_that_was_removed_while_waiting_keeps_nobody_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Slow(QuickDisk):
-        def open(self, path: Path, flags: int) -> int:
-            fd = super().open(path, flags)
-            path.unlink()
-            path.write_bytes(b"")
-            return fd
-
-    monkeypatch.setattr(files, "system", Slow())
-    with locks.hold_lock(tmp_path / "lock") as held:
-        assert not held
-
-
 def test_free_space_is_that_of_the_nearest_folder(tmp_path: Path) -> None:
     here = files.free_bytes(tmp_path / "not" / "there" / "yet")
     status = os.statvfs(tmp_path)
@@ -241,8 +218,6 @@ def test_descriptors_are_not_inherited_and_not_leaked(tmp_path: Path) -> None:
         files.write_atomic(tmp_path / f"{number}", b"x")
         with pytest.raises(KeyError):
             _write_and_fail(tmp_path / "y")
-        with locks.hold_lock(tmp_path / "lock"):
-            pass
     assert (len(os.listdir("/dev/fd")) if os.path.isdir("/dev/fd") else 0) == before
     fd = files.system.open(tmp_path / "0", os.O_RDONLY)
     assert not os.get_inheritable(fd)

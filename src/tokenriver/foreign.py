@@ -67,11 +67,9 @@ def _nothing(path: Path) -> InputError:
 
 
 def _unknown(path: Path) -> FormatError:
-    what = "neither manifest.json nor files" if path.is_dir() else "a file"
+    what = "neither manifest.json nor files of a known format" if path.is_dir() else "a file of no known format"
     known = ", ".join(registry.names("formats"))
-    return FormatError(
-        f"{path}: got {what} of a known format, expected one of {known}; check the path, or name its format"
-    )
+    return FormatError(f"{path}: got {what}, expected one of {known}; check the path, or name its format")
 
 
 def _matches(path: Path, format: str | None) -> Found:

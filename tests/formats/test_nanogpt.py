@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_corpora import shard_bytes
+from made_contents import made_content, made_target, write_shards
+from small_corpora import ids_of, shard_bytes
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import nanogpt
 
@@ -14,10 +15,11 @@ from tokenriver.formats import nanogpt
 def test_sixteen_bits_unless_told(tmp_path: Path) -> None:
     path = tmp_path / "train.bin"
     path.write_bytes(bytes([1, 0, 2, 0, 255, 255, 0, 1]))
-    assert nanogpt.open_reader(path).ids.tolist() == [1, 2, 65535, 256]
+    assert ids_of(nanogpt.open_reader(path)) == [1, 2, 65535, 256]
     wide = nanogpt.open_reader(path, dtype="uint32")
-    assert (wide.ids.tolist(), wide.dtype, wide.num_tokens) == ([131073, 16842751], np.dtype("u4"), 2)
-    assert pickle.loads(pickle.dumps(wide)).ids.tolist() == wide.ids.tolist()
+    assert (ids_of(wide), wide.dtype, wide.num_tokens) == ([131073, 16842751], np.dtype("u4"), 2)
+    assert ids_of(pickle.loads(pickle.dumps(wide))) == ids_of(wide)
+    assert ids_of(nanogpt.open_reader(path, dtype="int16")) == [1, 2, -1, 256], "as stored: the river refuses it"
     assert wide.doc_ends is None
 
 
@@ -29,17 +31,20 @@ def test_a_torn_or_empty_file_is_refused(tmp_path: Path) -> None:
             FormatError, match=f"size: got {len(data)} bytes, expected a positive multiple of {multiple}"
         ):
             nanogpt.open_reader(path, dtype=dtype)
-    with pytest.raises(InputError, match="dtype: got 'int32'"):
-        nanogpt.open_reader(path, dtype="int32")
+    for dtype in ("float32", "uint128", "object"):
+        with pytest.raises(InputError, match=f"dtype: got '{dtype}'"):
+            nanogpt.open_reader(path, dtype=dtype)
 
 
 def test_what_is_written_is_the_ids(tmp_path: Path) -> None:
-    path = tmp_path / "val.bin"
-    with nanogpt.open_writer(path, dtype="uint32", num_tokens=3) as writer:
-        writer.write(np.array([1, 70000, 2]), np.array([3]))
-    assert path.read_bytes() == np.array([1, 70000, 2], "<u4").tobytes()
-    with pytest.raises(LimitError, match="num_tokens: got 0"):
-        nanogpt.open_writer(path, dtype="uint16", num_tokens=0)
+    content = made_content([1, 70000, 2], dtype="uint32", block=2)
+    (written,) = write_shards(nanogpt, tmp_path, [content], "uint32")
+    assert (written.path, written.num_bytes) == (tmp_path / "train.bin", 12)
+    assert written.path.read_bytes() == np.array([1, 70000, 2], "<u4").tobytes()
+    target = made_target("uint32", split="val", shards=2)
+    assert nanogpt.file_name(target, 0) == "val.bin"
+    with pytest.raises(LimitError, match="shards: got 2 of val, expected 1; leave shard_tokens out"):
+        nanogpt.check(target, [content, content])
 
 
 def test_only_a_bin_file_of_no_other_kind_is_taken_for_one(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from golden_data import golden
-from small_corpora import shard_bytes
+from made_contents import made_content, made_target
+from small_corpora import ids_of, shard_bytes
 from tokenriver.corpus import open_corpus
 from tokenriver.formats import llmc
 from tokenriver.verify import verify
@@ -31,8 +32,7 @@ DIGESTS = {
 def test_the_original_writers_bytes_are_ours(tmp_path: Path, name: str) -> None:
     first, count = (TOY | EDGE)[name]
     ids = np.arange(first, first + count)
-    with llmc.open_writer(tmp_path / name, dtype="uint16", num_tokens=count) as writer:
-        writer.write(ids)
+    llmc.write(tmp_path / name, made_content(ids, block=100), made_target())
     data = (tmp_path / name).read_bytes()
     assert hashlib.sha256(data).hexdigest() == DIGESTS[name]
     assert data == shard_bytes(ids.tolist())
@@ -42,7 +42,7 @@ def test_the_original_writers_bytes_are_ours(tmp_path: Path, name: str) -> None:
 def test_the_original_shards_are_read(name: str) -> None:
     path = golden(f"llmc/shards/{name}")
     first, count = (TOY | EDGE)[name]
-    assert llmc.open_reader(path).ids.tolist() == list(range(first, first + count))
+    assert ids_of(llmc.open_reader(path)) == list(range(first, first + count))
     assert hashlib.sha256(path.read_bytes()).hexdigest() == DIGESTS[name]
     assert verify(path) == []
 
@@ -51,7 +51,7 @@ def test_the_llama_flavour_is_read() -> None:
     reader = llmc.open_reader(golden("llmc/shards/llama3_000.bin"))
     ids = np.load(golden("llmc/shards/llama3_000.tokens.npy"), allow_pickle=False)
     assert reader.dtype == np.dtype("uint32")
-    assert reader.ids.tolist() == ids.tolist()
+    assert ids_of(reader) == ids.tolist()
     assert int(ids.max()) > 65535
 
 
