@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from small_corpora import TOKENIZER, make_corpus, sign
 from tokenriver.errors import FormatError, InputError
 from tokenriver.manifest import (
+    FileInfo,
     Manifest,
     ShardInfo,
     SourceInfo,
@@ -24,7 +25,7 @@ from tokenriver.manifest import (
 
 Tree = Any
 """Parsed JSON of any form."""
-SHARD = ShardInfo("tokens_train_000000.bin", "train", 10, 2, 1044, "a" * 64, 56, "b" * 64)
+SHARD = ShardInfo("tokens_train_000000.bin", "train", 10, 2, 1044, "a" * 64, 64, "b" * 64)
 SOURCE = SourceInfo("web/a.jsonl", 100, "c" * 64, "jsonl", "", 3)
 MANIFEST = Manifest(
     "native",
@@ -132,7 +133,15 @@ HOSTILE_NAMES = [
     "../x.bin",
     "/etc/passwd",
     "a/../../b",
-    "a/b.bin",
+    "a/b/c.bin",
+    "a/.b.bin",
+    ".a/b.bin",
+    "../b.bin",
+    "./b.bin",
+    "a//b.bin",
+    "a/",
+    "/b.bin",
+    "a/..",
     "a\0b",
     "a\\b",
     "C:x",
@@ -179,7 +188,7 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path, names: tuple[str, str
         ("shards", "num_documents", [-1, 2**63, False, 2.0]),
         ("shards", "num_bytes", [0, 1043, 1045, -1]),
         ("shards", "sha256", ["a" * 63, "A" * 64, "", None, 7]),
-        ("shards", "index_bytes", [55, 57, -1, 0]),
+        ("shards", "index_bytes", [63, 65, -1, 0]),
         ("shards", "index_sha256", ["b" * 65, None]),
         ("shards", "split", ["", "Train", "a/b", None, "x" * 65]),
         ("sources", "size", [-1, 2**63, None]),
@@ -210,14 +219,25 @@ def test_each_value_of_the_tokenizer_is_checked(tmp_path: Path, field: str, valu
 
 
 def test_missing_strange_and_uneven_parts_are_refused(tmp_path: Path) -> None:
-    for name in ("balance", "dtype", "format", "framing", "options", "shards", "sources", "tokenizer"):
+    for name in (
+        "balance",
+        "dtype",
+        "files",
+        "format",
+        "framing",
+        "options",
+        "rivers",
+        "shards",
+        "sources",
+        "tokenizer",
+    ):
         assert "expected the keys" in _signed(tmp_path, _drop(name))
     assert "expected the keys" in _signed(tmp_path, _put(1, "extra"))
     assert "expected the keys" in _signed(tmp_path, _drop("shards", "split"))
     assert "an object" in _signed(tmp_path, _put([], "tokenizer"))
     assert "one length" in _signed(tmp_path, _put(["x.bin"], "shards", "file"))
     assert "shards.split" in _signed(tmp_path, _put("train", "shards", "split"))
-    for dtype in ("int16", "uint64", None, ["uint16"]):
+    for dtype in ("float32", "uint128", "int", "int16", "uint64", None, ["uint16"]):
         assert "dtype" in _signed(tmp_path, _put(dtype, "dtype"))
 
 
@@ -253,6 +273,8 @@ def test_a_manifest_that_a_reader_would_refuse_is_not_written(tmp_path: Path) ->
     for bad in (
         replace(MANIFEST, shards=(replace(SHARD, file="../x"),)),
         replace(MANIFEST, dtype="int16"),
+        replace(MANIFEST, files=(FileInfo("manifest.json", 1, "a" * 64),)),
+        replace(MANIFEST, rivers={"train": "sampled:"}),
         replace(MANIFEST, shards=(SHARD, SHARD)),
         replace(MANIFEST, shards=(replace(SHARD, num_bytes=1),)),
     ):
@@ -317,6 +339,80 @@ def test_any_options_and_balance_come_back(
     manifest = replace(MANIFEST, options=options, balance=balance)
     write_manifest(folder, manifest)
     assert read_manifest(folder) == manifest
+
+
+FOREIGN = replace(
+    MANIFEST,
+    format="megatron",
+    tokenizer=None,
+    dtype="int64",
+    shards=(
+        replace(SHARD, file="train/a.bin", num_bytes=7, num_documents=0, index_bytes=0, index_sha256=""),
+        replace(SHARD, file="val/a.bin", split="val", num_bytes=9, index_bytes=24),
+    ),
+    files=(FileInfo("train/a.idx", 3, "e" * 64), FileInfo("val/a.idx", 4, "f" * 64)),
+    rivers={"train": "sampled:" + "1" * 64, "val": "2" * 64},
+)
+
+
+def test_the_manifest_of_a_converted_corpus(tmp_path: Path) -> None:
+    write_manifest(tmp_path, FOREIGN)
+    assert read_manifest(tmp_path) == FOREIGN
+    content = json.loads((tmp_path / "manifest.json").read_bytes())
+    assert content["files"]["file"] == ["train/a.idx", "val/a.idx"]
+    assert content["tokenizer"] is None
+    for dtype in ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"):
+        write_manifest(tmp_path, replace(FOREIGN, dtype=dtype))
+        assert read_manifest(tmp_path).dtype == dtype
+
+
+def test_a_river_keeps_its_fingerprint_through_a_conversion() -> None:
+    assert FOREIGN.river_fingerprint("train") == "sampled:" + "1" * 64
+    assert FOREIGN.river_fingerprint("val") == "2" * 64
+    other = replace(FOREIGN, shards=FOREIGN.shards[::-1], dtype="uint32", files=(), format="mds")
+    assert other.fingerprint == FOREIGN.fingerprint, "however it is stored"
+    changed = replace(FOREIGN, rivers={**FOREIGN.rivers, "val": "3" * 64})
+    assert changed.fingerprint != FOREIGN.fingerprint
+    text = json.dumps(["sampled:" + "1" * 64, "2" * 64], separators=(",", ":"))
+    assert FOREIGN.fingerprint == hashlib.sha256(f"tokenriver corpus 1\n{text}".encode()).hexdigest()
+    bare = replace(FOREIGN, rivers={})
+    text = json.dumps([None, "int64", {"train": [[10, "a" * 64]]}], separators=(",", ":"))
+    assert bare.river_fingerprint("train") == hashlib.sha256(f"tokenriver corpus 1\n{text}".encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["train/a.bin", "TRAIN/a.BIN", "train/a.docs", "val/a.idx", "manifest.json", "Manifest.JSON", "../x", "a/b/c", ""],
+)
+def test_a_companion_has_a_name_of_its_own_inside(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FormatError, match=r"twice|files\.file\[0\]"):
+        write_manifest(tmp_path, replace(FOREIGN, files=(FileInfo(name, 3, "e" * 64), FOREIGN.files[1])))
+
+
+@pytest.mark.parametrize(
+    "fingerprint", ["", "a" * 63, "A" * 64, "Sampled:" + "a" * 64, "sampled:", None, 5, ["a" * 64]]
+)
+def test_a_river_that_is_no_fingerprint_is_refused(tmp_path: Path, fingerprint: object) -> None:
+    assert "rivers of val.river" in _signed(tmp_path, _put({"train": "a" * 64, "val": fingerprint}, "rivers"))
+
+
+@pytest.mark.parametrize("value", [[], None, "x"], ids=repr)
+@pytest.mark.parametrize("key", ["files", "rivers"])
+def test_files_and_rivers_are_objects(tmp_path: Path, key: str, value: object) -> None:
+    assert f"manifest.{key}" in _signed(tmp_path, _put(value, key))
+
+
+COMPANIONS: dict[str, object] = {"file": ["a.idx"], "num_bytes": [1], "sha256": ["a" * 64]}
+
+
+@pytest.mark.parametrize(
+    ("field", "values"), [("file", ["", "a b"]), ("num_bytes", [0, -1, True]), ("sha256", ["", "x"])]
+)
+def test_each_value_of_a_companion_is_checked(tmp_path: Path, field: str, values: list[object]) -> None:
+    for value in values:
+        assert f"files.{field}[0]" in _signed(tmp_path, _put({**COMPANIONS, field: [value]}, "files"))
+    assert "one length" in _signed(tmp_path, _put({**COMPANIONS, field: []}, "files"))
+    assert "expected the keys" in _signed(tmp_path, _put({**COMPANIONS, "more": [1]}, "files"))
 
 
 def test_a_corpus_written_by_hand_is_accepted(tmp_path: Path) -> None:

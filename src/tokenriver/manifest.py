@@ -270,6 +270,8 @@ def _check_together(path: Path, manifest: Manifest) -> None:
 
 
 def _check_native(path: Path, dtype: str, shard: ShardInfo) -> None:
+    if dtype not in ("uint16", "uint32"):
+        raise FormatError(f"{path}: dtype: got {dtype}, expected uint16 or uint32 in a native corpus")
     if shard.num_tokens > 2**31 - 1:
         raise FormatError(f"{path}: shards: {shard.file}: num_tokens: got {shard.num_tokens}, expected below 2^31")
     sizes = (
