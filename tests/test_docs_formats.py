@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from small_corpora import make_corpus, shard_bytes
+from small_corpora import index_bytes, make_corpus, shard_bytes
 from tokenriver import foreign, registry
 from tokenriver.corpus import open_corpus
 from tokenriver.formats import _bin, _docindex, llmc
-from tokenriver.manifest import ShardInfo, SourceInfo, TokenizerInfo
+from tokenriver.manifest import FileInfo, Manifest, ShardInfo, SourceInfo, TokenizerInfo
 
 TEXT = (Path(__file__).resolve().parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
 
@@ -53,14 +53,14 @@ def test_a_shard_is_read_by_its_table(dtype: str, item: int) -> None:
 
 def test_an_index_is_read_by_its_table() -> None:
     ends, records, sources = np.array([3, 4, 9]), np.array([7, 8, 2**40]), np.array([0, 5, 1], np.int32)
-    data = b"".join(_docindex.pack_index(ends, records, sources))
+    data = b"".join(_docindex.pack_index(ends, records, sources, 5))
     rows = _table("## Document index")
     columns = []
     for offset, size, kind, _ in rows:
         start = _eval(offset, K=3)
         piece = data[start : start + _eval(size, K=3)]
         columns.append(piece.decode() if kind == "bytes" else np.frombuffer(piece, np.dtype(kind)).tolist())
-    assert columns == ["TRDOCS01", [3], ends.tolist(), records.tolist(), sources.tolist()]
+    assert columns == ["TRDOCS01", [3], [5], ends.tolist(), records.tolist(), sources.tolist()]
     assert len(data) == _eval("24 + 20·K", K=3) == _docindex.HEADER_BYTES + 3 * _docindex.BYTES_PER_DOCUMENT
     assert "The file is 24 + 20·K bytes long" in TEXT
 
@@ -70,7 +70,12 @@ def test_the_manifest_has_the_keys_of_its_tables(tmp_path: Path) -> None:
     data = (tmp_path / "manifest.json").read_bytes()
     content = json.loads(data)
     assert [row[0].strip("`") for row in _table("## `manifest.json`")] == list(content)
-    for name, kind in (("shards", ShardInfo), ("sources", SourceInfo), ("tokenizer", TokenizerInfo)):
+    for name, kind in (
+        ("shards", ShardInfo),
+        ("files", FileInfo),
+        ("sources", SourceInfo),
+        ("tokenizer", TokenizerInfo),
+    ):
         keys = [row[0].strip("`") for row in _table(f"\n`{name}`:")]
         assert keys == [field.name for field in fields(kind)]
         assert sorted(keys) == list(content[name])
@@ -80,6 +85,33 @@ def test_the_manifest_has_the_keys_of_its_tables(tmp_path: Path) -> None:
     assert "the line `tokenriver corpus 1`" in TEXT
     found = hashlib.sha256(f"tokenriver corpus 1\n{text}".encode()).hexdigest()
     assert found == open_corpus(tmp_path).fingerprint
+
+
+def test_carried_ids_are_counted_as_it_says(tmp_path: Path) -> None:
+    """K = 0 and C = N in the first shard of three; C = 0 in the last."""
+    for name, lengths, carried in (("a", [], 3), ("b", [2, 0], 1), ("c", [3], 0)):
+        data = index_bytes(lengths, carried=carried)
+        (tmp_path / f"{name}.bin").write_bytes(shard_bytes([1, 2, 3]))
+        (tmp_path / f"{name}.docs").write_bytes(data)
+        count, after = (_field(data, row) for row in _table("## Document index")[1:3])
+        assert (count, after) == (len(lengths), carried)
+        assert sum(lengths) == 3 - carried
+    corpus = open_corpus(tmp_path)
+    assert [corpus.doc_bounds(i) for i in range(3)] == [(0, 5), (5, 5), (5, 9)]
+
+
+def _field(data: bytes, row: list[str]) -> int:
+    return int.from_bytes(data[int(row[0]) : int(row[0]) + int(row[1])], "little")
+
+
+def test_the_fingerprint_of_a_converted_corpus_is_computed_as_it_says() -> None:
+    rivers = {"val": "b" * 64, "train": "sampled:" + "a" * 64}
+    shards = tuple(ShardInfo(f"{split}.bin", split, 1, 1, 1026, "c" * 64, 44, "d" * 64) for split in rivers)
+    manifest = Manifest("native", None, "none", "uint16", {}, (), shards, {}, (), rivers)
+    text = json.dumps([rivers["train"], rivers["val"]], separators=(",", ":"))
+    assert "the JSON list\nof them, in the order of the splits' names" in TEXT
+    assert manifest.fingerprint == hashlib.sha256(f"tokenriver corpus 1\n{text}".encode()).hexdigest()
+    assert manifest.river_fingerprint("val") == "b" * 64
 
 
 def test_every_format_has_its_row() -> None:
