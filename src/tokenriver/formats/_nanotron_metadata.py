@@ -22,11 +22,9 @@ class Metadata:
     tokens: int
 
 
-def read(path: Path) -> Metadata | None:
-    """The metadata beside a file of ids; None if there is none, FormatError if it is damaged."""
+def read(path: Path) -> Metadata:
+    """The metadata beside a file of ids; FormatError if it is damaged."""
     beside = path.with_name(path.name + SUFFIX)
-    if not beside.exists():
-        return None
     fd, size = open_regular(beside)
     try:
         data = os.pread(fd, _LONGEST, 0)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tokenriver import files
-from tokenriver.errors import FormatError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _docindex, _files
 from tokenriver.formats import _megatron_index as _index
 from tokenriver.formats._columns import lengths_of
-from tokenriver.formats._mapping import id_dtype, open_regular, read_head
+from tokenriver.formats._mapping import id_dtype, open_regular, read_head, regular_size
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
 from tokenriver.types import Content, ShardFile, Target, WrittenFile
 
@@ -72,8 +72,7 @@ def find(path: Path) -> list[ShardFile]:
 
 def _describe(data: Path, index: Path, sidecar: bool) -> ShardFile:
     """What the header of the index says; documents are for a document index to count, if there is one."""
-    fd, size = open_regular(data)
-    os.close(fd)
+    size = regular_size(data)
     fd, found = _open_index(data, index)
     os.close(fd)
     tokens = _num_tokens(data, size, found)
@@ -81,9 +80,14 @@ def _describe(data: Path, index: Path, sidecar: bool) -> ShardFile:
 
 
 def _open_index(data: Path, index: Path) -> tuple[int, _index.Index]:
-    if not index.exists():
-        raise FormatError(f"{data}: index: got no {index.name} beside it, expected one; put both files together")
-    fd, size = open_regular(index)
+    try:
+        fd, size = open_regular(index)
+    except InputError as error:
+        if index.exists():
+            raise
+        raise FormatError(
+            f"{data}: index: got no {index.name} beside it, expected one; put both files together"
+        ) from error
     try:
         return fd, _index.read_header(index, fd, size)
     except BaseException:

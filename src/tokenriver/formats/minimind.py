@@ -16,7 +16,7 @@ from tokenriver.errors import FormatError, LimitError
 from tokenriver.formats import _docindex, _files, _npy
 from tokenriver.formats._columns import lengths_of, read_blocks
 from tokenriver.formats._mapping import DTYPES as KINDS
-from tokenriver.formats._mapping import id_dtype, open_regular, read_head
+from tokenriver.formats._mapping import id_dtype, open_regular, read_head, regular_size
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
 from tokenriver.types import Content, Int64, ShardFile, Target, WrittenFile
 
@@ -47,9 +47,7 @@ def _data(path: Path) -> Path:
 def find(path: Path) -> list[ShardFile]:
     """The one file of a folder, also by the name of its lengths."""
     data = _data(path)
-    fd, size = open_regular(data)
-    os.close(fd)
-    tokens = _num_tokens(data, size)
+    tokens = _num_tokens(data, regular_size(data))
     fd, column = _open_lengths(data)
     os.close(fd)
     counted = None if _docindex.index_path(data).is_file() else column.count

@@ -7,7 +7,7 @@ empty file behind where the last document filled the one before; a folder is rea
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from tokenriver.errors import FormatError, LimitError
 from tokenriver.formats import _docindex, _ends, _files
 from tokenriver.formats import _nanotron_metadata as _metadata
 from tokenriver.formats._mapping import DTYPES as KINDS
-from tokenriver.formats._mapping import id_dtype, map_array, open_regular
+from tokenriver.formats._mapping import id_dtype, map_array, open_regular, regular_size
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
 from tokenriver.types import Content, ShardFile, Target, WrittenFile
 
@@ -42,29 +42,40 @@ def sniff(path: Path) -> bool:
 
 def find(path: Path) -> list[ShardFile]:
     """A file, or the files of a folder by name, empty ones left out; FormatError if there are no others."""
-    paths = [path]
     if path.is_dir():
-        names = [name for name in files.list_folder(path) if name.endswith(SUFFIX) and not name.startswith(".")]
-        paths = [path / name for name in names]
-    full = [shard for shard in map(_describe, paths) if shard.num_tokens != 0]
+        names = files.list_folder(path)
+        listed = set(names)
+        found = [_describe(path / name, listed) for name in names if name.endswith(SUFFIX) and name[0] != "."]
+    else:
+        around = (_companion(path, INDEX), _companion(path, _metadata.SUFFIX), _docindex.index_path(path))
+        found = [_describe(path, {file.name for file in around if file.exists()})]
+    full = [shard for shard in found if shard.num_tokens != 0]
     if not full:
-        raise FormatError(f"{path}: got {len(paths)} {SUFFIX} files without ids, expected shards; check the path")
+        raise FormatError(f"{path}: got {len(found)} {SUFFIX} files without ids, expected shards; check the path")
     return full
 
 
-def _describe(path: Path) -> ShardFile:
-    """What can be known without reading the ids; of a file that does not say how wide they are, nothing."""
-    fd, size = open_regular(path)
-    os.close(fd)
-    width = _width(path, size)
-    if width is None:
-        return ShardFile(path, None, 0 if size == 0 else None, None)
-    tokens, documents = _num_tokens(path, size, width), _count_documents(path)
-    if tokens == 0 and documents:
+def _describe(path: Path, listed: Set[str]) -> ShardFile:
+    """What can be known without reading the ids, given the names around a file; the last end of its index is left to
+    its opening unless nothing else tells the width."""
+    size, name = regular_size(path), path.name
+    metadata = _metadata.read(path) if name + _metadata.SUFFIX in listed else None
+    documents = None
+    if name + INDEX in listed:
+        documents = _check_index_size(_companion(path, INDEX), regular_size(_companion(path, INDEX)))
+    if metadata is not None and metadata.width is not None:
+        width: int | None = metadata.width
+        _check_count(path, size, metadata)
+    else:
+        width = _width(path, size)
+    if size == 0 and documents:
         raise FormatError(
             f"{path}: documents: got {documents} in a file without ids, expected none; leave the file out"
         )
-    return ShardFile(path, _NAMES[width], tokens, None if _docindex.index_path(path).is_file() else documents)
+    if width is None:
+        return ShardFile(path, None, 0 if size == 0 else None, None)
+    sidecar = name.removesuffix(SUFFIX) + _docindex.SUFFIX in listed
+    return ShardFile(path, _NAMES[width], _num_tokens(path, size, width), None if sidecar else documents)
 
 
 _NAMES = {2: "uint16", 4: "uint32"}
@@ -73,17 +84,23 @@ _NAMES = {2: "uint16", 4: "uint32"}
 def _width(path: Path, size: int) -> int | None:
     """Bytes an id, from the metadata and the last end of the index; None if neither says. FormatError where they
     disagree with each other or with the file's size."""
-    metadata = _metadata.read(path)
+    metadata = _metadata.read(path) if _companion(path, _metadata.SUFFIX).exists() else None
     last = _last_end(path)
     width = metadata.width if metadata is not None else None
     if width is None and last:
         width = next((found for found in _NAMES if found * last == size), None)
-    if width is not None and metadata is not None and metadata.tokens * width != size:
-        raise FormatError(f"{path}: size: got {size} bytes, expected {metadata.tokens * width} by its metadata")
-    if last is not None and ((width is None and size) or (width is not None and last * width != size)):
+    if width is not None and metadata is not None:
+        _check_count(path, size, _metadata.Metadata(width, metadata.tokens))
+    if last is not None and size not in ([last * width] if width is not None else [0]):
         expected = f"{last * width}" if width is not None else f"{2 * last} or {4 * last}"
         raise FormatError(f"{path}: size: got {size} bytes, expected {expected} by the last document of its index")
     return width
+
+
+def _check_count(path: Path, size: int, metadata: _metadata.Metadata) -> None:
+    expected = metadata.tokens * (metadata.width or 0)
+    if size != expected:
+        raise FormatError(f"{path}: size: got {size} bytes, expected {expected} by its metadata")
 
 
 def _companion(path: Path, suffix: str) -> Path:
@@ -103,14 +120,11 @@ def _last_end(path: Path) -> int | None:
         os.close(fd)
 
 
-def _check_index_size(index: Path, size: int) -> None:
+def _check_index_size(index: Path, size: int) -> int:
+    """The number of documents."""
     if size % 8:
         raise FormatError(f"{index}: size: got {size} bytes, expected a multiple of 8")
-
-
-def _count_documents(path: Path) -> int | None:
-    index = _companion(path, INDEX)
-    return index.stat().st_size // 8 if index.exists() else None
+    return size // 8
 
 
 def _num_tokens(path: Path, size: int, width: int) -> int:
@@ -160,8 +174,7 @@ def _documents(path: Path, tokens: int) -> Documents:
     index = _companion(path, INDEX)
     fd, size = open_regular(index)
     try:
-        _check_index_size(index, size)
-        ends = map_array(fd, np.dtype("<i8"), 0, size // 8)
+        ends = map_array(fd, np.dtype("<i8"), 0, _check_index_size(index, size))
     finally:
         os.close(fd)
     _ends.check(index, ends, tokens)
