@@ -18,6 +18,7 @@ from faulty_disks import Died, FaultyDisk, LyingDisk, RecordingDisk, lost_power
 from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
 from tokenriver import early, files
 from tokenriver.build import BuildReport
+from tokenriver.convert import ConvertReport
 from tokenriver.errors import RiverError
 
 BUILD = importlib.import_module("tokenriver.build")
@@ -36,6 +37,8 @@ class Scenario:
     new: dict[str, bytes]
     early: bool = False
     """Shards are begun while units are still being encoded, as they are where workers do the units."""
+    convert: bool = False
+    """The inputs are corpora that are converted."""
 
     def begin(self, place: Path) -> Path:
         """A place with the earlier corpus, if there is one."""
@@ -47,7 +50,9 @@ class Scenario:
             path.write_bytes(data)
         return place / CORPUS
 
-    def build(self, out: Path) -> BuildReport:
+    def build(self, out: Path) -> BuildReport | ConvertReport:
+        if self.convert:
+            return tokenriver.convert(self.inputs, out, **self.options)
         with pytest.MonkeyPatch.context() as patch:
             if self.early:
                 begin_shards_early(patch)
@@ -109,6 +114,25 @@ def appended(folder: Path) -> Scenario:
     return Scenario(inputs[1:], {**options, "append": True}, old, files_of(out))
 
 
+def converted(folder: Path, format: str) -> Scenario:
+    """Two corpora with a validation split, joined in another format."""
+    inputs = _inputs(folder)
+    corpora = [folder / "first", folder / "second"]
+    for data, corpus in zip(inputs, corpora, strict=True):
+        small_build(data, corpus, separator="|", val_fraction=0.25)
+    options = {"format": format}
+    tokenriver.convert(corpora, folder / "undisturbed", format=format)
+    return Scenario(corpora, options, {}, files_of(folder / "undisturbed"), convert=True)
+
+
+def built_as(folder: Path, format: str) -> Scenario:
+    """A build that writes another format, with a validation split and several shards."""
+    inputs = _inputs(folder)
+    options = {"separator": "|", "val_fraction": 0.25, "format": format}
+    small_build(inputs, folder / "undisturbed", **options)
+    return Scenario(inputs, options, {}, files_of(folder / "undisturbed"))
+
+
 def _inputs(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     rows = write_rows(folder / "rows.jsonl", some_texts(9))
@@ -155,7 +179,7 @@ def _refuses(out: Path) -> None:
     raise AssertionError("opened without a manifest")
 
 
-def check_rerun(scenario: Scenario, out: Path) -> BuildReport:
+def check_rerun(scenario: Scenario, out: Path) -> BuildReport | ConvertReport:
     """The same command again ends with the files of the undisturbed build and no other."""
     try:
         report = scenario.build(out)

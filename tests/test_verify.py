@@ -157,6 +157,7 @@ def test_without_the_right_tokenizer_nothing_is_compared(inputs: Path, tmp_path:
     with pytest.raises(MismatchError, match="fingerprint"):
         verify(out, against_inputs=True, inputs_root=inputs, tokenizer="gpt2")
     manifest = read_manifest(out)
+    assert manifest.tokenizer is not None
     for name in ("no_such_encoding", "os.path"):
         write_manifest(out, replace(manifest, tokenizer=replace(manifest.tokenizer, name=name)))
         with pytest.raises(InputError):

@@ -42,8 +42,8 @@ class ConvertReport:
     path: Path
     format: str
     dtype: str
-    splits: dict[str, dict[str, int]]
-    """By split: ids, documents, shards."""
+    splits: dict[str, dict[str, int | None]]
+    """By split: ids, documents (None if they are not known), shards."""
     balance: dict[str, Any]
     notes: tuple[str, ...]
     """What the sources do not say, or what the target shows otherwise, in words."""
@@ -116,7 +116,7 @@ def _check_request(request: _Request, given: list[str | Path], module: Format) -
         raise InputError("sources: got none, expected at least one corpus")
     if not module.DTYPES:
         raise InputError(f"format: got {request.format!r}, which is read only; choose another")
-    rules.check(request.out, "options", {"name": request.name}, {"name": rules.FILE})
+    rules.check(request.out, "options", {"name": request.name}, {"name": rules.PLAIN})
     if request.shard_tokens is not None and request.shard_tokens < 1:
         raise InputError(f"shard_tokens: got {request.shard_tokens}, expected at least 1")
     for path in given:
@@ -225,17 +225,21 @@ class _Conversion:
         found = read_manifest(out)
         if found.format != self._request.format or dict(found.options) != plan:
             raise MismatchError(f"{out}: holds another corpus; choose another folder")
+        if (out / BUILD_FOLDER).is_dir():
+            # it was committed and killed before all was on the disk and tidied up
+            files.sync_folder(out)
+            files.remove_folder(out / BUILD_FOLDER, last=(PLAN_NAME, LOCK_NAME))
         return found
 
     def _report(self, manifest: Manifest, *, complete: bool) -> ConvertReport:
-        splits = {
-            split: {
-                "ids": sum(shard.num_tokens for shard in manifest.split(split)),
-                "documents": sum(shard.num_documents for shard in manifest.split(split)),
-                "shards": len(manifest.split(split)),
+        splits: dict[str, dict[str, int | None]] = {}
+        for split in manifest.splits:
+            shards = manifest.split(split)
+            splits[split] = {
+                "ids": sum(shard.num_tokens for shard in shards),
+                "documents": sum(s.num_documents for s in shards) if all(s.index_bytes for s in shards) else None,
+                "shards": len(shards),
             }
-            for split in manifest.splits
-        }
         request = self._request
         return ConvertReport(
             request.out, request.format, self._dtype, splits, dict(manifest.balance), self._agreed.notes, complete
@@ -266,7 +270,7 @@ def _begin(out: Path, folder: Path, plan: dict[str, Any]) -> None:
             )
         return
     strangers = [name for name in files.list_folder(out) if name != BUILD_FOLDER]
-    others = [name for name in files.list_folder(folder) if name != LOCK_NAME]
+    others = [n for n in files.list_folder(folder) if n not in (LOCK_NAME, files.temporary_name(path).name)]
     if strangers or others:
         raise InputError(f"{out}: got a folder with {(strangers or others)[0]} in it, expected an empty or a new one")
     files.write_atomic(path, content)

@@ -43,6 +43,7 @@ LIST: Rule = ("a list", lambda value: isinstance(value, list))
 OBJECT: Rule = ("an object", lambda value: isinstance(value, dict))
 TEXT: Rule = ("a text of 1 to 1000 characters", lambda value: isinstance(value, str) and 0 < len(value) <= 1000)
 _PLAIN = r"(?!\.)[A-Za-z0-9._-]{1,200}"
+PLAIN = matching(_PLAIN, "a file name of letters, digits, `.`, `_` and `-` with no leading dot")
 FILE = matching(
     f"({_PLAIN}/)?{_PLAIN}",
     "a file name of letters, digits, `.`, `_` and `-` with no leading dot, below one folder or none",

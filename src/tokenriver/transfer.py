@@ -148,7 +148,7 @@ def write_split(out: Path, module: Format, job: Job, progress: Progress | None =
                 file=str(path.relative_to(out)),
                 split=job.target.split,
                 num_tokens=content.num_tokens,
-                num_documents=_documents_ending(job.flow, start, stop),
+                num_documents=_documents_ending(job.flow, start, stop) if job.indexed else 0,
                 num_bytes=main.num_bytes,
                 sha256=main.sha256,
                 index_bytes=index.num_bytes if index else 0,
@@ -158,7 +158,7 @@ def write_split(out: Path, module: Format, job: Job, progress: Progress | None =
     others += module.finish(folder, job.target, done)
     infos = [FileInfo(str(file.path.relative_to(out)), file.num_bytes, file.sha256) for file in others]
     pieces = sum(content.num_documents for _, content in done)
-    return Outcome(shards, infos, pieces - sum(shard.num_documents for shard in shards))
+    return Outcome(shards, infos, pieces - sum(shard.num_documents for shard in shards) if job.indexed else 0)
 
 
 def _documents_ending(flow: Flow, start: int, stop: int) -> int:

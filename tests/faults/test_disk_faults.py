@@ -22,6 +22,7 @@ from fault_harness import (
 from faulty_disks import DIE, EIO, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk, files_of, small_build
 from tokenriver import files
+from tokenriver.build import BuildReport
 from tokenriver.errors import LimitError, RiverError
 
 Make = Callable[[Path], Scenario]
@@ -112,6 +113,7 @@ def test_the_third_of_five_shards_cannot_be_named(memory: Path) -> None:
     check_left(scenario, memory / "place" / "corpus")
     assert (memory / "place" / "corpus" / "tokens_train_000001.bin").exists()
     report = check_rerun(scenario, memory / "place" / "corpus")
+    assert isinstance(report, BuildReport)
     assert report.resumed == report.units
 
 
@@ -123,6 +125,7 @@ def test_a_cleaned_up_corpus_is_told_from_one_that_was_not(memory: Path) -> None
     for at in range(committed, len(calls)):
         strike(scenario, memory / "place", at, DIE)
         report = check_rerun(scenario, memory / "place" / "corpus")
+        assert isinstance(report, BuildReport)
         assert report.complete_before
         assert report.units == 0
 

@@ -1,0 +1,45 @@
+"""Conversions, and builds that write another format, on failing disks: nothing torn is readable, and the same command
+ends with the same bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from fault_harness import built_as, converted, every_call, every_loss_of_power
+from faulty_disks import DIE, EIO, FULL, SHORT
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+
+FORMATS = ["megatron", "mds", "olmo"]
+"""Two files a shard; an index file in a folder a split; a compressed companion."""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("fault", "step"), [(DIE, 2), (EIO, 3), (FULL, 5), (SHORT, 4)])
+def test_every_call_of_a_conversion(memory: Path, format: str, fault: str, step: int) -> None:
+    assert every_call(converted(memory / "inputs", format), memory / "place", fault, step) * step >= 40
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize(("fault", "step"), [(DIE, 5), (EIO, 7), (FULL, 13), (SHORT, 11)])
+def test_every_call_of_a_build(memory: Path, format: str, fault: str, step: int) -> None:
+    assert every_call(built_as(memory / "inputs", format), memory / "place", fault, step) * step >= 120
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("fault", [DIE, EIO, FULL, SHORT])
+def test_every_call_without_gaps(memory: Path, format: str, fault: str) -> None:
+    assert every_call(converted(memory / "inputs", format), memory / "place", fault) >= 40
+    assert every_call(built_as(memory / "others", format), memory / "place", fault) >= 120
+
+
+@pytest.mark.parametrize("format", ["megatron", "mds"])
+def test_every_loss_of_power_during_a_conversion(memory: Path, format: str) -> None:
+    assert every_loss_of_power(converted(memory / "inputs", format), memory / "place") >= 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_loss_of_power_during_a_build(memory: Path, format: str) -> None:
+    assert every_loss_of_power(built_as(memory / "inputs", format), memory / "place") >= 120
