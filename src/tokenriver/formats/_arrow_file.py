@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from tokenriver.formats._arrow_messages import batch_places, check_message
+
 Key = tuple[int, int]
 """Where a batch is: (first byte, last byte + 1) of its messages in a stream, (number, 0) in a file."""
 
@@ -38,6 +40,17 @@ class ArrowFile:
         """The byte of the file at which a buffer begins; None if it lies elsewhere, decompressed."""
         at: int = buffer.address - self._buffer.address
         return at if at >= 0 and at + buffer.size <= self._size else None
+
+    def check(self) -> None:
+        """Look at what all messages claim, before a batch is read; ValueError."""
+        source = pa.BufferReader(self._buffer)
+        if self._is_file:
+            for place in batch_places(memoryview(self._buffer)):
+                source.seek(place)
+                check_message(pa.ipc.read_message(source))
+            return
+        while (message := _next_message(source)) is not None:
+            check_message(message)
 
     def columns(self, column: int) -> Iterator[tuple[Key, pa.Array]]:
         """The column of each batch, in order."""
@@ -87,3 +100,10 @@ class ArrowFile:
         while begin < key[0] and pa.ipc.read_message(source).type == "dictionary":
             stop = source.tell()
         return self._bytes(0, stop)
+
+
+def _next_message(source: pa.BufferReader) -> pa.Message | None:
+    try:
+        return pa.ipc.read_message(source)
+    except EOFError:
+        return None

@@ -26,7 +26,7 @@ def arrow_errors(path: Path) -> Iterator[None]:
     """Turn what pyarrow raises about a file into a FormatError that names it."""
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
+    except (pa.ArrowException, OSError, EOFError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise FormatError(f"{path}: got {lines[0][:300]}, expected a sound file; replace it") from error
 

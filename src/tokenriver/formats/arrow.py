@@ -91,6 +91,7 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     try:
         with arrow_errors(path):
             file = ArrowFile(fd, size)
+            file.check()
             column = _id_columns.the_column(path, file.schema, dtype)
             body = _body(path, (fd, size), file, column)
     finally:
