@@ -26,7 +26,13 @@ def _json(folder: Path) -> Path:
     return write(folder, byte_level(added_tokens=[added(267, "<|endoftext|>", special=True)]))
 
 
-GIVEN: dict[str, Callable[[Path], Path]] = {"tiktoken": _table, "huggingface": _json}
+def _llmc(folder: Path) -> Path:
+    path = folder / "gpt2_tokenizer.bin"
+    registry.load("tokenizers", "llmc").write(path, load_tokenizer("gpt2"))
+    return path
+
+
+GIVEN: dict[str, Callable[[Path], Path]] = {"tiktoken": _table, "huggingface": _json, "llmc": _llmc}
 TEXTS = [text for text in _gate.hostile_texts() if text]
 
 
