@@ -121,7 +121,7 @@ def _group(where: str, rows: int, data: Struct, leaf: Leaf, size: int) -> Group:
         raise FormatError(f"{where}: got the column {repr(names)[:100]}, expected {leaf.path!r}")
     values, length = _integer(where, data, 5), _integer(where, data, 7)
     start = _integer(where, data, 11, 0) or _integer(where, data, 9)
-    if start < 4 or length < 0 or start + length > size - 8:
+    if (start < 4 and values) or length < 0 or start + length > size - 8:
         raise FormatError(f"{where}: got the bytes {start} to {start + length}, expected them in {size} bytes")
     if rows < 0 or values < rows or (values > rows and not leaf.repeated):
         raise FormatError(f"{where}: got {values} values in {rows} rows, expected at least one a row")

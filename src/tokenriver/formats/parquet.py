@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tokenriver import files, magic
 from tokenriver.errors import FormatError, RiverError
 from tokenriver.formats import _files, _id_batches, _id_columns, _parquet_footer
-from tokenriver.formats._id_columns import Column, arrow_errors
+from tokenriver.formats._id_columns import Column, Span, arrow_errors
 from tokenriver.formats._mapping import open_regular, read_head
 from tokenriver.formats._parquet_footer import Group
 from tokenriver.formats._reader import Blocks, Documents, Opened, Reader
@@ -155,18 +155,19 @@ class _Decoder:
     def documents(self) -> Documents:
         """The rows' ends."""
         found, total = [np.empty(0, np.int64)], 0
-        with arrow_errors(self._file.path):
-            for number in range(len(self._groups)):
-                for array in self._arrays(number):
+        for number, expected in enumerate(self._counts):
+            before = total
+            with arrow_errors(self._file.path):
+                for array, span in self._spans(number):
                     found.append(_id_columns.ends(array) + total)
-                    total = int(found[-1][-1]) if len(found[-1]) else total
-        if total != sum(self._counts):
-            raise FormatError(f"{self._file.path}: ids in all rows: got {total}, expected {sum(self._counts)}")
+                    total += span.count
+            if total - before != expected:
+                raise self._strange(number, str(total - before))
         return np.concatenate(found), None
 
     def _count(self, number: int) -> int:
-        known = self._groups[number].num_ids
-        return known if known is not None else sum(map(len, self._ids(number)))
+        # rows without ids would never be decoded: they are looked at once, for nulls
+        return self._groups[number].num_ids or sum(map(len, self._ids(number)))
 
     def _cut(self, number: int) -> Iterator[_Block]:
         count = self._counts[number]
@@ -174,20 +175,19 @@ class _Decoder:
         for start in range(0, count, max(1, step)):
             yield _Block(number, start, min(start + step, count))
 
-    def _arrays(self, number: int) -> Iterator[pa.Array]:
-        return self._file.batches(self._column, number, self._groups[number])
+    def _spans(self, number: int) -> Iterator[tuple[pa.Array, Span]]:
+        """The column of a row group in pieces, each with its ids, checked."""
+        row, last = self._rows[number], self._rows[number + 1]
+        for array in self._file.batches(self._column, number, self._groups[number]):
+            yield array, _id_columns.span(self._file.path, array, row)
+            row += len(array)
+        if row != last:
+            raise ValueError(f"row group {number} of {last - self._rows[number]} rows, {last - row} of them missing")
 
     def _ids(self, number: int) -> Iterator[Ids]:
-        row, last = self._rows[number], self._rows[number + 1]
-        path = self._file.path
-        with arrow_errors(path):
-            for array in self._arrays(number):
-                yield _id_columns.span(path, array, row).ids(self._column.dtype)
-                row += len(array)
-            if row != last:
-                raise ValueError(
-                    f"row group {number} with {row - self._rows[number]} rows of {self._groups[number].num_rows}"
-                )
+        with arrow_errors(self._file.path):
+            for _, span in self._spans(number):
+                yield span.ids(self._column.dtype)
 
     def _load(self, number: int) -> Ids:
         block = self._blocks[number]
