@@ -59,6 +59,7 @@ _CHUNK: rules.Table = {
 }
 _CONFIG: rules.Table = {"compression": rules.or_none(rules.TEXT), "data_format": rules.LIST}
 _BLOCK = 1 << 18
+_ENDS = 1 << 12
 
 
 # ---------------------------------------------------------------------------------------------- reading
@@ -78,10 +79,19 @@ def sniff(path: Path) -> bool:
 
 def _chunk_format(index: Path) -> str:
     """What an index says of its data, found without parsing it (there may be many thousand chunks, each opened for
-    itself); "" where it does not say it once."""
-    size = index.stat().st_size if index.is_file() else 0
-    text = read_head(index, size) if size <= MAX_BYTES else b""
-    found = _DATA_FORMAT.findall(text) if b'"chunks"' in text else []
+    itself), for litdata in its last bytes; "" where it does not say it once."""
+    try:
+        fd, size = open_regular(index)
+    except (FormatError, InputError):
+        return ""
+    try:
+        if b'"chunks"' not in os.pread(fd, _ENDS, 0):
+            return ""
+        found = _DATA_FORMAT.findall(os.pread(fd, _ENDS, max(0, size - _ENDS)))
+        if not found and size <= MAX_BYTES:
+            found = _DATA_FORMAT.findall(os.pread(fd, size, 0))
+    finally:
+        os.close(fd)
     return found[0].decode() if len(found) == 1 else ""
 
 
