@@ -73,13 +73,17 @@ def look(asked: Asked) -> Contents:
 def make_shelf(contents: Contents) -> Shelf:
     """The shards, opened when they are used and checked against what is known of them."""
     module = registry.load("formats", contents.format)
-    unseen = (
-        bytearray(b"\1" * len(contents.shards)) if contents.manifest is not None else bytearray(len(contents.shards))
-    )
+    names = [] if contents.manifest is None else [info.file for info in contents.manifest.split(contents.split)]
+    unseen = bytearray(b"\1" * len(names)) or bytearray(len(contents.shards))
 
     def opener(number: int) -> ShardReader:
         shard = contents.shards[number]
         if unseen[number]:
+            # the corpus itself may be reached by a link, a folder in it may not
+            if "/" in names[number] and shard.path.parent.is_symlink():
+                raise FormatError(
+                    f"{shard.path.parent}: got a symbolic link, expected a folder; put the folder itself there"
+                )
             _check_regular(shard.path)
             if shard.num_documents is not None:
                 _check_regular(shard.path.with_name(index_name(shard.path.name)))
@@ -97,8 +101,6 @@ def make_shelf(contents: Contents) -> Shelf:
 
 def _check_regular(path: Path) -> None:
     """A name from a manifest must be a file of that folder, or of a folder in it: a link could lead anywhere."""
-    if path.parent.is_symlink():
-        raise FormatError(f"{path.parent}: got a symbolic link, expected a folder; put the folder itself there")
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError as error:
@@ -172,9 +174,10 @@ def _sampled(contents: Contents, stores: frozenset[str], asked: Asked) -> Conten
         assumptions.append(f"ids are {contents.dtype.name}: the file does not say")
         if seen.looks_wider:
             assumptions.append("every second sampled id is 0 or 1: if the ids are 32-bit, open it with dtype='uint32'")
-    if asked.parting is not None:
+    bounded = all(shard.num_documents is not None for shard in contents.shards)
+    if asked.parting is not None and not bounded:
         where = "ends" if asked.parting.framing == "eos-after" else "begins"
         assumptions.append(f"id {asked.parting.id} {where} a document")
-    elif any(shard.num_documents is None for shard in contents.shards):
+    elif not bounded:
         assumptions.append("no document bounds: the file has none")
     return replace(contents, fingerprint=seen.fingerprint, largest=seen.largest, assumptions=tuple(assumptions))

@@ -75,11 +75,11 @@ class DocumentBounds:
 
     def _open_at(self, shard: int) -> int:
         """Where the document begins that ends first in a shard: behind the last end before it."""
-        for before in range(shard - 1, -1, -1):
-            ends = self.columns(before)[0]
-            if len(ends):
-                return int(self._river.begins[before]) + int(ends[-1])
-        return 0
+        before = self._before(shard)
+        if before == 0:
+            return 0
+        last = self.locate(before - 1)[0]
+        return int(self._river.begins[last]) + int(self.columns(last)[0][-1])
 
     def at(self, position: int) -> int:
         """The document that holds a position, in O(log num_documents)."""
