@@ -1,8 +1,10 @@
 """Reading and gathering against the naive reference: one list of all ids, sliced."""
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from hypothesis import strategies as st
 
 from small_corpora import ids_of, shard_bytes
 from tokenriver import river, shelf
-from tokenriver.errors import InputError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import llmc
+from tokenriver.formats._reader import Blocks, Flat, Opened, Pieces, Reader
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
-from tokenriver.types import ShardReader
+from tokenriver.types import Ids, ShardReader
 
 
 def make_river(folder: Path, shards: Sequence[Sequence[int]], dtype: str = "uint16", limit: int = 64) -> River:
@@ -169,3 +172,128 @@ def test_the_shelf_keeps_the_last_used(tmp_path: Path) -> None:
     assert opened == [0, 1, 2, 3, 1]
     assert len(held) == 3
     assert shelf.LIMIT == 64
+
+
+# ------------------------------------------------------------------ shards that do not lie in one run
+
+
+class Body(Protocol):
+    def __call__(self, path: Path, ids: Ids) -> Pieces | Blocks: ...
+
+
+def in_pieces(path: Path, ids: Ids) -> Pieces:
+    """Runs of one, two, three ... ids, the later ones first in the file, each at an odd byte."""
+    stops = [min(len(ids), k * (k + 1) // 2) for k in range(len(ids) + 1)]
+    counts = np.diff(stops)
+    data, offsets = b"", np.zeros(len(counts), np.int64)
+    for k in range(len(counts) - 1, -1, -1):
+        data += b"\xff" if len(data) % 2 == 0 else b""
+        offsets[k] = len(data)
+        data += ids[stops[k] : stops[k + 1]].tobytes()
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return Pieces(fd, len(data), ids.dtype, offsets, counts)
+    finally:
+        os.close(fd)
+
+
+def in_blocks(path: Path, ids: Ids) -> Blocks:
+    """Blocks of three ids, decoded when they are needed."""
+    path.write_bytes(ids.tobytes())
+    starts = np.arange(0, len(ids), 3)
+    return Blocks(ids.dtype, np.minimum(starts + 3, len(ids)), lambda number: ids[3 * number : 3 * number + 3])
+
+
+def never(path: Path, *, dtype: str | None = None) -> Reader:
+    raise AssertionError("no reader here is reopened")
+
+
+def body_river(folder: Path, bodies: Sequence[Body | None], shards: Sequence[Sequence[int]], dtype: str) -> River:
+    """A river of shards with these bodies; None is a flat one, mapped."""
+
+    def opener(number: int) -> ShardReader:
+        path, ids, body = folder / f"{number}.x", np.array(shards[number], dtype), bodies[number % len(bodies)]
+        if body is not None:
+            return Reader(Opened(never, path, None), body(path, ids))
+        path.write_bytes(ids.tobytes())
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            return Reader(Opened(never, path, None), Flat(fd, ids.dtype, 0, len(ids)))
+        finally:
+            os.close(fd)
+
+    return River(np.array([len(ids) for ids in shards], np.int64), np.dtype(dtype), Shelf(opener))
+
+
+@settings(max_examples=40)
+@given(
+    shards=st.lists(st.lists(st.integers(0, 127), min_size=1, max_size=12), min_size=1, max_size=5),
+    bodies=st.lists(st.sampled_from([in_pieces, in_blocks, None]), min_size=1, max_size=3),
+    dtype=st.sampled_from(["uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]),
+    block=st.sampled_from([2, 64, 1 << 20]),
+    data=st.data(),
+)
+def test_any_windows_of_shards_in_pieces_and_blocks(
+    tmp_path_factory: pytest.TempPathFactory,
+    shards: list[list[int]],
+    bodies: list[Body | None],
+    dtype: str,
+    block: int,
+    data: st.DataObject,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(river, "BLOCK_BYTES", block)
+        found = body_river(tmp_path_factory.mktemp("r"), bodies, shards, dtype)
+    every = [i for ids in shards for i in ids]
+    for _ in range(3):
+        n = data.draw(st.integers(1, len(every)))
+        starts = data.draw(st.lists(st.integers(0, len(every) - n), max_size=8))
+        out = np.full((len(starts), n), 7, data.draw(OUT_TYPES))
+        found.gather(np.array(starts, np.int64), n, out)
+        assert out.tolist() == [every[s : s + n] for s in starts]
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(every))] * 2)))
+        ids = found.read(start, stop)
+        assert (ids.tolist(), ids.dtype) == (every[start:stop], np.dtype(dtype))
+        assert [i for ids in found.blocks(start, stop) for i in ids.tolist()] == every[start:stop]
+
+
+@pytest.mark.parametrize("body", [None, in_pieces, in_blocks], ids=["flat", "pieces", "blocks"])
+@pytest.mark.parametrize("count", [3, 64, 65, 130])
+def test_more_shards_than_are_held(tmp_path: Path, body: Body | None, count: int) -> None:
+    sizes = [1 + number % 7 for number in range(count)]
+    every = list(range(sum(sizes)))
+    stops = np.cumsum(sizes).tolist()
+    found = body_river(tmp_path, [body], [every[b - size : b] for b, size in zip(stops, sizes, strict=True)], "int32")
+    random = np.random.default_rng(0)
+    for n in (1, 5, len(every) // 2, len(every)):
+        starts = random.integers(0, len(every) - n + 1, 6)
+        out = np.empty((6, n), np.int64)
+        found.gather(starts, n, out)
+        assert (out == starts[:, None] + np.arange(n)).all()
+    assert found.read(0, len(every)).tolist() == every
+    assert len(found.shelf) <= (shelf.LIMIT if body is None else shelf.DECODED)
+
+
+@pytest.mark.parametrize("body", [None, in_pieces, in_blocks], ids=["flat", "pieces", "blocks"])
+@pytest.mark.parametrize("shards", [[[1, 2, -5, 3, 4]], [[1, 2], [-5, 3, 4]]], ids=["one", "two"])
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_a_negative_id_is_refused_and_never_wrapped(
+    tmp_path: Path, body: Body | None, shards: list[list[int]], dtype: str
+) -> None:
+    found = body_river(tmp_path, [body], shards, dtype)
+    out = np.full((1, 2), 7, np.int64)
+    for _ in range(2):  # the second call goes the short way
+        for start in (1, 2):
+            with pytest.raises(FormatError, match="id: got -5, expected at least 0"):
+                found.gather(np.array([start]), 2, out)
+            assert out.tolist() == [[7, 7]]
+        found.gather(np.array([3]), 2, out)
+        assert out.tolist() == [[3, 4]]
+        out[:] = 7
+    for narrow in (np.uint16, np.uint64, np.int32):
+        with pytest.raises(FormatError, match="id: got -5"):
+            found.gather(np.array([1]), 2, np.empty((1, 2), narrow))
+    with pytest.raises(FormatError, match="id: got -5"):
+        found.read(0, 5)
+    assert found.read(3, 5).tolist() == [3, 4]

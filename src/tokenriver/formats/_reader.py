@@ -104,8 +104,9 @@ class Pieces:
 
     def read_ahead(self, start: int, stop: int) -> None:
         if start < stop:
-            first, last = np.searchsorted(self._ends, [start, stop - 1], "right").tolist()
-            begin, end = int(self._offsets[first]), int(self._offsets[last])
+            pieces, item = np.searchsorted(self._ends, [start, stop - 1], "right"), self.dtype.itemsize
+            within = (np.array([start, stop]) - self._begins[pieces]) * item
+            begin, end = (self._offsets[pieces] + within).tolist()
             _will_need(self._mapping, min(begin, end), max(begin, end))
 
 
