@@ -65,21 +65,22 @@ def main(path: str, shards: str, seq_len: int, seconds: float, rounds: int) -> d
     """Median ids a second of each contender over alternating windows of `seconds`."""
     takes: dict[str, Callable[[], Pair]] = {
         "bare gather": ceilings.bare_gather(Path(path), seq_len, ROWS).__next__,
-        "ours": _loader(path, seq_len, prefetch=0),
-        "ours, prefetch=2": _loader(path, seq_len, prefetch=2),
-        "ours, many shards": _loader(shards, seq_len, prefetch=0),
+        "ours": loader(path, seq_len, prefetch=0),
+        "ours, prefetch=2": loader(path, seq_len, prefetch=2),
+        "ours, many shards": loader(shards, seq_len, prefetch=0),
     }
     for name, take in takes.items():
         x, y = take()
         assert x.shape == y.shape == (ROWS, seq_len), name
         assert x.dtype == y.dtype == np.int64, name
         assert np.array_equal(x[:, 1:], y[:, :-1]), name
-    jobs = {name: partial(_rate, take, seq_len, seconds) for name, take in takes.items()}
+    jobs = {name: partial(rate, take, seq_len, seconds) for name, take in takes.items()}
     measure.alternate(jobs, 1)
     return {name: measure.median(rates) for name, rates in measure.alternate(jobs, rounds).items()}
 
 
-def _loader(path: str, seq_len: int, prefetch: int) -> Callable[[], Pair]:
+def loader(path: str | Path, seq_len: int, prefetch: int) -> Callable[[], Pair]:
+    """Gives the next batch of a shuffled run without an end."""
     river = tokenriver.open_corpus(path)
     batches = iter(tokenriver.Loader(river, seq_len=seq_len, global_batch=ROWS, seed=1, epochs=None, prefetch=prefetch))
 
@@ -90,7 +91,7 @@ def _loader(path: str, seq_len: int, prefetch: int) -> Callable[[], Pair]:
     return take
 
 
-def _rate(take: Callable[[], Pair], seq_len: int, seconds: float) -> float:
+def rate(take: Callable[[], Pair], seq_len: int, seconds: float) -> float:
     """Ids a second; the consumer holds the batch while the next one is made, as a training loop does, and looks at
     one element of every sixteenth."""
     seen = count = 0

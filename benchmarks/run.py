@@ -1,6 +1,6 @@
 """Run the benchmarks, print their tables, keep the numbers.
 
-    python -m benchmarks [build memory load scale start] [--quick] [--work bench-work]
+    python -m benchmarks [build memory load formats scale start] [--quick] [--work bench-work]
 
 Every ratio is of two things measured in the same run. --quick does less of everything: its numbers are for a look.
 """
@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import build, load, measure, scale, start
+from benchmarks import build, formats, load, measure, scale, start
 from benchmarks.measure import Figure
 
 BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
     "build": build.run,
     "memory": build.memory,
     "load": load.run,
+    "formats": formats.run,
     "scale": scale.run,
     "start": start.run,
 }
