@@ -69,7 +69,7 @@ def test_minimind_token_stream(tmp_path: Path) -> None:
     assert len(ours) == len(kept)
     # a control token that a text spells is parsed there; ours stays text
     plain = [(found, wanted) for found, (text, wanted) in zip(ours, kept, strict=True) if "<|" not in text]
-    assert len(plain) >= 8
+    assert len(plain) >= 7
     assert all(found == wanted for found, wanted in plain)
 
 
