@@ -86,6 +86,17 @@ def test_a_set_without_ended_documents_has_ids_alone(tmp_path: Path) -> None:
     assert megatron.find(path)[0].num_documents is None
 
 
+def test_what_is_no_file_of_a_set_is_named_as_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("x")
+    with pytest.raises(FormatError, match=r"notes: index: got no notes\.idx beside it"):
+        megatron.open_reader(tmp_path / "notes")
+    with pytest.raises(FormatError, match="/dev/zero: got a device"):
+        megatron.open_reader(Path("/dev/zero"))
+    assert not megatron.sniff(Path("/dev/zero"))
+    megatron_set(tmp_path, SMALL, name="notes")
+    assert _opened(tmp_path / "notes")[0] == ids_of(SMALL)
+
+
 @pytest.mark.parametrize("name", ["set", "a.b_text_document", "x.bin.y"])
 def test_a_set_is_opened_by_either_file_and_by_its_prefix(tmp_path: Path, name: str) -> None:
     path = megatron_set(tmp_path, SMALL, name=name)

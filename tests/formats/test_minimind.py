@@ -27,8 +27,8 @@ def test_lengths_of_any_integer_dtype(tmp_path: Path, dtype: str) -> None:
     path = token_stream(tmp_path, DOCUMENTS, dtype)
     for given in (path, tmp_path, tmp_path / "doc_lengths.npy"):
         assert minimind.sniff(given)
-        assert _opened(given) == (IDS, ENDS)
         (shard,) = minimind.find(given)
+        assert _opened(shard.path) == (IDS, ENDS)
         assert (shard.path, shard.dtype, shard.num_tokens, shard.num_documents) == (path, "uint16", 9, 4)
 
 
@@ -171,6 +171,13 @@ def test_one_file_a_folder() -> None:
         minimind.check(made_target(shards=2), [])
 
 
+def test_a_folder_is_for_find_and_the_lengths_lead_to_the_ids(tmp_path: Path) -> None:
+    token_stream(tmp_path, DOCUMENTS)
+    assert _opened(tmp_path / "doc_lengths.npy") == (IDS, ENDS)
+    with pytest.raises(FormatError, match="got a folder, expected a regular file"):
+        minimind.open_reader(tmp_path)
+
+
 def test_ids_are_of_16_bits(tmp_path: Path) -> None:
     path = token_stream(tmp_path, DOCUMENTS)
     assert minimind.open_reader(path, dtype="uint16").num_tokens == 9
@@ -179,8 +186,7 @@ def test_ids_are_of_16_bits(tmp_path: Path) -> None:
 
 
 def test_a_reader_pickles_and_sees_that_its_lengths_have_changed(tmp_path: Path) -> None:
-    token_stream(tmp_path, DOCUMENTS)
-    reader = minimind.open_reader(tmp_path)
+    reader = minimind.open_reader(token_stream(tmp_path, DOCUMENTS))
     again = pickle.loads(pickle.dumps(reader))
     assert (again.read(0, 9).tolist(), again.doc_ends.tolist()) == (IDS, ENDS)
     np.save(tmp_path / "doc_lengths.npy", np.array([3, 0, 2, 3]), allow_pickle=False)

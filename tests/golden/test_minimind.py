@@ -13,7 +13,7 @@ from tokenriver.formats import minimind
 def test_the_pair_is_read_and_written_byte_for_byte(tmp_path: Path) -> None:
     folder = golden("minimind/tokenstream")
     meta = json.loads((folder / "meta.json").read_text())
-    reader = minimind.open_reader(folder)
+    reader = minimind.open_reader(minimind.find(folder)[0].path)
     ends = list(accumulate(meta["doc_lengths"]))
     assert reader.doc_ends is not None
     assert reader.doc_ends.tolist() == ends

@@ -43,10 +43,11 @@ def sniff(path: Path) -> bool:
 
 
 def _pair(path: Path) -> tuple[Path, Path]:
-    """The two files of a set, given one of them or the prefix."""
+    """The two files of a set, given one of them or the prefix; what is there and neither is taken for the ids."""
     if path.suffix in (SUFFIX, INDEX):
         return path.with_suffix(SUFFIX), path.with_suffix(INDEX)
-    return path.with_name(path.name + SUFFIX), path.with_name(path.name + INDEX)
+    data, index = path.with_name(path.name + SUFFIX), path.with_name(path.name + INDEX)
+    return (path if path.exists() and not data.exists() else data), index
 
 
 def find(path: Path) -> list[ShardFile]:

@@ -74,7 +74,7 @@ def _open_lengths(data: Path) -> tuple[int, _npy.Column]:
 
 def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     """Open a `tokens.bin`, the sum of its documents' lengths checked against its size; FormatError."""
-    data = _data(path)
+    data = path.with_name(NAME) if path.name == LENGTHS else path
     if dtype is not None and id_dtype(dtype) != KINDS[DTYPES[0]]:
         raise FormatError(f"{data}: dtype: got {DTYPES[0]} by the layout, expected {dtype}; leave dtype out")
     fd, size = open_regular(data)
