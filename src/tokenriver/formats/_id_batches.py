@@ -119,12 +119,11 @@ class _Taker:
 
     def take(self, count: int) -> tuple[NDArray[Any], ...]:
         """The next `count` values of each column: views if they lie in one block."""
-        parts: list[tuple[NDArray[Any], ...]] = []
-        have = 0
-        while have < count or not parts:
-            block = self._left if self._left is not None else next(self._blocks)
-            size = min(count - have, len(block[0]))
-            parts.append(tuple(column[:size] for column in block))
-            self._left = tuple(column[size:] for column in block) if size < len(block[0]) else None
-            have += size
+        left = self._left or next(self._blocks)
+        parts, have = [tuple(column[:count] for column in left)], min(count, len(left[0]))
+        while have < count:
+            left = next(self._blocks)
+            parts.append(tuple(column[: count - have] for column in left))
+            have += len(parts[-1][0])
+        self._left = tuple(column[len(parts[-1][0]) :] for column in left)
         return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))
