@@ -114,16 +114,16 @@ def _check_block(index: Index, number: int, block: tuple[np.ndarray[Any, Any], I
             f"{index.path}: length of sequence {number + bad} at byte {where}: got {int(counts[bad])}, expected 0 or "
             "more"
         )
-    ends = np.cumsum(counts, dtype=np.int64) * index.dtype.itemsize
-    expected = np.concatenate([[0], ends[:-1]]) + at
-    wrong = begins != expected
-    if wrong.any():
-        bad = int(np.argmax(wrong))
+    sizes = counts.astype(np.int64) * index.dtype.itemsize
+    # numbers of 64 bits that differ by what they should, from a right one on, are right: nothing can wrap round
+    if int(begins[0]) != at or (np.diff(begins) != sizes[:-1]).any():
+        expected = np.cumsum(sizes) - sizes + at
+        bad = int(np.argmax(begins != expected))
         raise FormatError(
             f"{index.path}: offset of sequence {number + bad} at byte {index.offsets_at + 8 * (number + bad)}: got "
             f"{int(begins[bad])}, expected {int(expected[bad])}, where the one before it ends"
         )
-    return at + int(ends[-1])
+    return at + int(sizes.sum())
 
 
 def _check_corners(index: Index, fd: int) -> None:
