@@ -3,6 +3,8 @@ else."""
 
 import gzip
 import json
+import os
+import pickle
 import struct
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ import zstandard
 import naive_mds
 from made_contents import made_content, write_shards
 from open_shards import all_ends, all_ids
-from tokenriver.errors import FormatError
+from tokenriver.errors import FormatError, InputError
 from tokenriver.formats import litdata, mds, olmo
 
 IDS = list(range(1000, 1040))
@@ -176,3 +178,32 @@ def test_an_index_of_other_types_is_refused(tmp_path: Path) -> None:
         index.write_text(json.dumps({"chunks": chunks, "config": config}))
         with pytest.raises(FormatError, match=r"index\.json"):
             litdata.find(tmp_path)
+
+
+@pytest.mark.parametrize("module", [mds, litdata, olmo])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, module: ModuleType) -> None:
+    for name, make, words in (("pipe", os.mkfifo, "a pipe"), ("folder", os.mkdir, "a folder")):
+        path = tmp_path / f"{name}{module.SUFFIX}"
+        make(path)
+        assert not module.sniff(path)
+        with pytest.raises(FormatError, match=f"got {words}, expected a regular file"):
+            module.open_reader(path)
+    with pytest.raises(InputError, match="none: cannot open"):
+        module.open_reader(tmp_path / "none")
+
+
+@pytest.mark.parametrize(("module", "layout"), CASES)
+def test_a_reader_is_as_it_was_in_another_process_and_after_its_end(
+    tmp_path: Path, module: ModuleType, layout: str
+) -> None:
+    path = _written(module, layout, tmp_path)
+    reader = module.open_reader(path, dtype="uint16")
+    again = pickle.loads(pickle.dumps(reader))
+    assert len(pickle.dumps(reader)) < 1000
+    taken = reader.read(3, 30)
+    with pytest.raises(ValueError, match="read-only"):
+        taken[0] = 9
+    reader.close()
+    path.unlink()
+    assert (taken.tolist(), all_ids(again) if layout != "zstd" else IDS) == (IDS[3:30], IDS)
+    assert reader.read(0, 5).tolist() == []

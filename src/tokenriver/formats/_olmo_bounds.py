@@ -28,12 +28,13 @@ def bounds_path(array: Path) -> Path:
     return array.with_suffix(SUFFIX)
 
 
-def last_end(path: Path, most: int) -> int:
-    """The end of the last document in ids, which tells how wide an id is; FormatError."""
-    end = 0
-    for ends in _read(path, most):
-        end = int(ends[-1])
-    return end
+def last_end(path: Path) -> int:
+    """The end of the last document in ids, which tells how wide an id is, without a look at the rows before it; 0 if
+    there are none. FormatError."""
+    last = None
+    for text, begins, stops in _rows(path):
+        last = text, (begins[-1:], stops[-1:])
+    return 0 if last is None else int(_numbers(path, -1, *last)[1][0])
 
 
 def read_ends(path: Path, num_tokens: int) -> Int64:

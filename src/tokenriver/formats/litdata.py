@@ -30,7 +30,7 @@ from tokenriver.formats._reader import Documents, Flat, Opened, Reader
 from tokenriver.types import Content, Int64, ShardFile, Target, WrittenFile
 
 SUFFIX = ".bin"
-STORES = frozenset({"doc_ends", "count"})
+STORES = frozenset({"doc_ends", "dtype", "count"})
 DTYPES = ("uint16", "uint32", "int32", "int64")
 SHARD_TOKENS = 32_000_000
 LARGEST = 2**32 - 1
@@ -146,14 +146,9 @@ def _index_dtype(index: Path, config: object) -> np.dtype[Any]:
 def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     """Open one chunk, with the dtype of the index beside it; without an index `dtype` says it. FormatError with path,
     offset, value and expectation, also when `dtype` is not the index's."""
-    stored = _KINDS.get(_chunk_format(path.parent / INDEX))
-    if stored is None and (dtype is None or (path.parent / INDEX).exists()):
-        stored = _stored_dtype(path)
-    if stored is not None and dtype is not None and id_dtype(dtype) != ID_DTYPES[stored]:
-        raise FormatError(f"{path}: dtype: got {stored} by {INDEX}, expected {dtype}; leave dtype out")
-    kind = id_dtype(stored or dtype or "")
     fd, size = open_regular(path)
     try:
+        kind = _dtype(path, dtype)
         head = os.pread(fd, 8, 0)
         number, first = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:], "little")
         begin = 4 * (number + 2)
@@ -172,6 +167,16 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
         return Reader(Opened(open_reader, path, dtype), body, partial(_documents, path, table, body))
     finally:
         os.close(fd)
+
+
+def _dtype(path: Path, asked: str | None) -> np.dtype[Any]:
+    """The dtype of a chunk's ids: the one of the index beside it, else the one asked for."""
+    stored = _KINDS.get(_chunk_format(path.parent / INDEX))
+    if stored is None and (asked is None or (path.parent / INDEX).exists()):
+        stored = _stored_dtype(path)
+    if stored is not None and asked is not None and id_dtype(asked) != ID_DTYPES[stored]:
+        raise FormatError(f"{path}: dtype: got {stored} by {INDEX}, expected {asked}; leave dtype out")
+    return id_dtype(stored or asked or "")
 
 
 def _stored_dtype(path: Path) -> str:

@@ -65,7 +65,7 @@ def _dtype_by_bounds(path: Path) -> str | None:
         return None
     size = path.stat().st_size
     try:
-        end = _olmo_bounds.last_end(bounds, size + MAX_EMPTY)
+        end = _olmo_bounds.last_end(bounds)
     except FormatError:
         return None  # said when the documents are asked for
     return next((f"uint{8 * item}" for item in (1, 2, 4, 8) if end * item == size and end), None)
