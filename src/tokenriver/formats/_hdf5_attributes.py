@@ -5,10 +5,11 @@ import re
 from pathlib import Path
 
 import numpy as np
-from h5py import h5a, h5d, h5f, h5o, h5t
+from h5py import h5a, h5d, h5f, h5t
 
 from tokenriver.errors import FormatError
-from tokenriver.formats import _hdf5_heap
+from tokenriver.formats import _hdf5_head, _hdf5_heap
+from tokenriver.formats._hdf5_open import File
 
 _MAX_TEXT = 1000
 
@@ -26,18 +27,21 @@ def integer(path: Path, place: h5d.DatasetID | h5f.FileID, name: bytes) -> int |
     return int(value.reshape(())[()])
 
 
-def digest(path: Path, file: h5f.FileID, found: h5d.DatasetID, view: memoryview) -> str | None:
-    """The attribute `sha256` of a dataset, or else of its file (`view`: its bytes); None if there is none."""
+def digest(file: File, found: h5d.DatasetID, header: int) -> str | None:
+    """The attribute `sha256` of a dataset (whose header is at byte `header`), or else of its file; None if there is
+    none that can be read."""
     name = b"sha256"
-    place = next((place for place in (found, file) if h5a.exists(place, name)), None)
-    if place is None:
-        return None
+    path, place = file.path, found
+    if not h5a.exists(found, name):
+        place, header = file.handle, _hdf5_head.root_of(file.view)
+        if not h5a.exists(place, name):
+            return None
     stored = h5a.open(place, name)
     kind = stored.get_type()
     if kind.get_class() != h5t.STRING or stored.shape != ():
         raise FormatError(f"{path}: attribute sha256: got another value, expected 64 hex digits")
     if kind.is_variable_str():
-        text = _hdf5_heap.text_of(path, view, h5o.get_info(place).addr, name)
+        text = _hdf5_heap.text_of(path, file.view, header, name)
     else:
         text = _fixed(stored) if kind.get_size() <= _MAX_TEXT else b"text of another length"
     if text is not None and re.fullmatch(b"[0-9a-f]{64}", text) is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from h5py import h5d, h5o, h5p
+from h5py import h5d
 
 from tokenriver.errors import FormatError
 from tokenriver.formats import _hdf5_btree, _hdf5_filters
@@ -25,8 +25,9 @@ Entry = tuple[tuple[int, ...], int, int, int]
 class ChunkTable:
     """Finds the chunks of a dataset, by its B-tree where it has one, else through the library."""
 
-    def __init__(self, file: File, name: str, found: h5d.DatasetID, creation: h5p.PropDCID) -> None:
-        self.where, self.found, self.view = f"{file.path}: {name}", found, file.view
+    def __init__(self, file: File, name: str, found: h5d.DatasetID, header: int) -> None:
+        self.where, self.found, self.view, self.header = f"{file.path}: {name}", found, file.view, header
+        creation = found.get_create_plist()
         self.rank = len(found.shape)
         chunk, shape = creation.get_chunk(), found.shape
         self.chunk = chunk if len(chunk) == 2 else (chunk[0], 1)
@@ -58,7 +59,7 @@ class ChunkTable:
     def _table(self, needed: int, size: int) -> tuple[Int64, Int64, Int64]:
         table = np.full((3, needed), -1, np.int64)
         limit = min(self.total, size // _MIN_STORED)
-        root = _hdf5_btree.root_of(self.view, h5o.get_info(self.found).addr)
+        root = _hdf5_btree.root_of(self.view, self.header)
         if root == NONE:
             return table[0], table[1], table[2]
         if root is not None:

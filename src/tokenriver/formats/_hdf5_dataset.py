@@ -46,7 +46,7 @@ def read_dataset(file: File, name: str) -> Dataset:
     """All about the dataset `name` of an open file, checked; FormatError."""
     path = file.path
     with library(path, name):
-        found = open_hard(file, name)
+        found, header = open_hard(file, name)
         creation = found.get_create_plist()
         _check_inside(path, name, creation)
         dtype = _integer_type(path, name, found.get_type())
@@ -56,7 +56,7 @@ def read_dataset(file: File, name: str) -> Dataset:
         rows, columns = shape if len(shape) == 2 else (shape[0], 1)
         count = _cut(path, file.handle, found, name, rows * columns)
         if creation.get_layout() == h5d.CHUNKED:
-            table = ChunkTable(file, name, found, creation)
+            table = ChunkTable(file, name, found, header)
             chunks = table.read(count, columns, dtype.itemsize)
             return Dataset(dtype, count, columns, None, table.chunk, *chunks, table.filters)
         flat = _unchunked(f"{path}: {name}", found, creation, count * dtype.itemsize, len(file.view))
@@ -69,16 +69,19 @@ def has_dataset(file: File, name: str) -> bool:
         return bool(file.handle.links.exists(name.encode()))
 
 
-def open_hard(file: File, name: str) -> h5d.DatasetID:
-    """The dataset `name` of the file, which no link may lead to but its own; FormatError."""
+def open_hard(file: File, name: str) -> tuple[h5d.DatasetID, int]:
+    """The dataset `name`, which no link may lead to but its own, and the address of its header; FormatError. What else
+    the library would tell of an object (H5Oget_info) it reads from indexes that crash it when damaged."""
     path, root, key = file.path, file.handle, name.encode()
     if not root.links.exists(key):
         raise FormatError(f"{path}: got no dataset {name!r}, expected one of ids; check what the file holds")
-    if root.links.get_info(key).type != 0:  # soft, external and user-defined links have other numbers
+    link = root.links.get_info(key)
+    if link.type != 0:  # soft, external and user-defined links have other numbers
         raise FormatError(f"{path}: {name}: got a soft or external link, expected a dataset in the file; copy it there")
-    if h5o.get_info(root, key).type != h5o.TYPE_DATASET:
+    found = h5o.open(root, key)
+    if not isinstance(found, h5d.DatasetID):
         raise FormatError(f"{path}: {name}: got a group or a type, expected a dataset")
-    return h5d.open(root, key)
+    return found, link.u
 
 
 def _check_inside(path: Path, name: str, creation: h5p.PropDCID) -> None:

@@ -9,6 +9,7 @@
     24 (28)            12             8     address of the file's start, 0
     40 (44)            28             8     address of the file's end: its size
     48 (52)            -              8     address of a driver's block, none
+    64 (68)            36             8     address of the root group's header
 
 A closed file is exactly as long as it says. One that is longer or shorter was cut off, or its writer died.
 """
@@ -16,6 +17,7 @@ A closed file is exactly as long as it says. One that is longer or shorter was c
 from pathlib import Path
 
 from tokenriver.errors import FormatError
+from tokenriver.files import Buffer
 from tokenriver.formats._mapping import read_head
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -27,6 +29,7 @@ SIZES = {0: 13, 1: 13, 2: 9, 3: 9}
 BASE = {0: 24, 1: 28, 2: 12, 3: 12}
 END = {0: 40, 1: 44, 2: 28, 3: 28}
 DRIVER = {0: 48, 1: 52}
+ROOT = {0: 64, 1: 68, 2: 36, 3: 36}
 CURE = "make it anew"
 
 
@@ -56,6 +59,12 @@ def check_head(path: Path, head: bytes, size: int) -> None:
     if version in DRIVER and _address(head, DRIVER[version]) != NONE:
         raise FormatError(f"{path}: driver block at byte {DRIVER[version]}: got one, expected a single plain file")
     _check_end(path, _address(head, END[version]), END[version], size)
+
+
+def root_of(head: Buffer) -> int:
+    """The address of the root group's header, of a file whose superblock was checked."""
+    head = bytes(memoryview(head)[: 2 * HEAD_BYTES])
+    return _address(head, ROOT[head[VERSION]])
 
 
 def _check_writer(path: Path, head: bytes, version: int) -> None:

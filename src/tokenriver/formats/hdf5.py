@@ -119,7 +119,7 @@ def sha256_of_ids(path: Path) -> tuple[str | None, str]:
 def stored_sha256(path: Path) -> str | None:
     """What the attribute `sha256` of the ids (or the file) says; None if there is none."""
     with opened(path) as file, library(path, "attribute sha256"):
-        return _hdf5_attributes.digest(path, file.handle, _hdf5_dataset.open_hard(file, "tokens"), file.view)
+        return _hdf5_attributes.digest(file, *_hdf5_dataset.open_hard(file, "tokens"))
 
 
 def check(target: Target, shards: Sequence[Content]) -> None:
