@@ -37,8 +37,8 @@ def to_parquet(path: Path, table: pa.Table, rows: int) -> None:
     pq.write_table(table, path, row_group_size=rows, write_page_checksum=True)
 
 
-def to_old_parquet(path: Path, table: pa.Table, rows: int) -> None:
-    """Without statistics, so that the footer does not tell how many ids there are."""
+def to_plain_parquet(path: Path, table: pa.Table, rows: int) -> None:
+    """Without dictionary, compression, statistics and checksums."""
     pq.write_table(table, path, row_group_size=rows, write_statistics=False, use_dictionary=False, compression="none")
 
 
@@ -48,7 +48,7 @@ LAYOUTS: dict[str, tuple[ModuleType, Write]] = {
     "zstd-stream": (arrow, to_zstd_stream),
     "lz4-file": (arrow, to_lz4_file),
     "parquet": (parquet, to_parquet),
-    "old-parquet": (parquet, to_old_parquet),
+    "plain-parquet": (parquet, to_plain_parquet),
 }
 
 
