@@ -68,16 +68,24 @@ def _none() -> tuple[Int64, Int64]:
     return np.empty(0, np.int64), np.empty(0, np.int64)
 
 
-def _read_table(path: Path, data: Bytes) -> tuple[NDArray[np.uint32], Column]:
-    """The table of offsets, (n + 1,), and the column of the ids."""
+def own_columns(path: Path, data: Bytes) -> tuple[int, dict[str, Any]]:
+    """The number of samples, and the columns as the shard has them itself; FormatError."""
     number = int.from_bytes(data[:4].tobytes(), "little")
     begin = 4 + 4 * (number + 1)
     if len(data) < begin:
         raise FormatError(f"{path}: samples at byte 0: got {number}, expected what {len(data)} bytes hold")
-    table = data[4:begin].view("<u4")
-    first, last = int(table[0]), int(table[-1])
+    first = int.from_bytes(data[4:8].tobytes(), "little")
     if not begin < first <= min(len(data), begin + MAX_JSON):
         raise FormatError(f"{path}: offset of the first sample at byte 4: got {first}, expected above {begin}")
+    return number, embedded_columns(path, data[begin:first].tobytes())
+
+
+def _read_table(path: Path, data: Bytes) -> tuple[NDArray[np.uint32], Column]:
+    """The table of offsets, (n + 1,), and the column of the ids."""
+    number, columns = own_columns(path, data)
+    begin = 4 + 4 * (number + 1)
+    table = data[4:begin].view("<u4")
+    last = int(table[-1])
     if last != len(data):
         raise FormatError(f"{path}: offset of the end at byte {begin - 4}: got {last}, expected {len(data)}, the size")
     for at in range(0, number, _BLOCK):
@@ -88,7 +96,7 @@ def _read_table(path: Path, data: Bytes) -> tuple[NDArray[np.uint32], Column]:
             raise FormatError(
                 f"{path}: offset {bad} at byte {4 + 4 * bad}: got {table[bad]}, expected at least {table[bad - 1]}"
             )
-    return table, find_column(path, embedded_columns(path, data[begin:first].tobytes()))
+    return table, find_column(path, columns)
 
 
 def _check_regular(path: Path, table: NDArray[np.uint32], size: int) -> None:

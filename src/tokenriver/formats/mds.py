@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenriver.errors import FormatError, InputError, LimitError, RiverError
 from tokenriver.formats import _ends, _files, _mds_index, _mds_write, _mds_zstd
 from tokenriver.formats._columns import lengths_of
 from tokenriver.formats._json_index import INDEX
 from tokenriver.formats._mapping import id_dtype, map_array, open_regular, read_head
-from tokenriver.formats._mds_columns import MAX_BYTES, embedded_columns
-from tokenriver.formats._mds_shard import MAX_JSON, Samples, read_samples
+from tokenriver.formats._mds_columns import MAX_BYTES
+from tokenriver.formats._mds_shard import MAX_JSON, Samples, own_columns, read_samples
 from tokenriver.formats._mds_write import Kind
 from tokenriver.formats._reader import Body, Documents, Flat, Opened, Pieces, Reader
 from tokenriver.types import Content, ShardFile, Target, WrittenFile
@@ -76,7 +77,7 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     missing where the file does not say it."""
     opened = Opened(open_reader, path, dtype)
     if _mds_zstd.is_compressed(path):
-        samples = read_samples(path, _mds_zstd.decode(path), dtype)
+        samples = read_samples(path, _all_bytes(path), dtype)
         return Reader(opened, _mds_zstd.Decoded(path, samples), partial(_documents, path, samples))
     fd, size = open_regular(path)
     try:
@@ -105,12 +106,9 @@ def audit(path: Path) -> Iterator[FormatError]:
     columns or number of samples are not the index's."""
     for entry in _mds_index.read_entries(path / INDEX):
         yield from _mds_index.wrong_hashes(entry)
-        packed = _mds_zstd.is_compressed(entry.path)
-        data = _mds_zstd.decode(entry.path) if packed else np.fromfile(entry.path, np.uint8)
-        number = int.from_bytes(data[:4].tobytes(), "little")
-        begin, first = 8 + 4 * number, int.from_bytes(data[4:8].tobytes(), "little")
         try:
-            own = embedded_columns(entry.path, data[begin : min(first, begin + MAX_JSON)].tobytes())
+            data = _all_bytes(entry.path)
+            number, own = own_columns(entry.path, data)
         except FormatError as error:
             yield error
             continue
@@ -120,6 +118,17 @@ def audit(path: Path) -> Iterator[FormatError]:
                 f"{entry.path}: columns: got {number} samples of {str(own)[:200]}, expected {entry.row['samples']} of "
                 f"{str(theirs)[:200]} by the index"
             )
+
+
+def _all_bytes(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a raw shard, mapped, or of a compressed one, decoded."""
+    if _mds_zstd.is_compressed(path):
+        return _mds_zstd.decode(path)
+    fd, size = open_regular(path)
+    try:
+        return map_array(fd, np.dtype(np.uint8), 0, size)
+    finally:
+        os.close(fd)
 
 
 # ---------------------------------------------------------------------------------------------- writing
