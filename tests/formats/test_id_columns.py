@@ -1,4 +1,4 @@
-"""Columns of ids that others wrote into Arrow and Parquet files: lists and integers of every type, nulls, what is none."""
+"""Columns of ids that others wrote into Arrow and Parquet files: lists and integers of every type, nulls, none at all."""
 
 import os
 import pickle
