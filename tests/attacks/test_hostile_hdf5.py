@@ -102,6 +102,23 @@ def _references(file: h5py.File) -> None:
     file.create_dataset("tokens", data=np.array([file.ref], h5py.ref_dtype))
 
 
+def test_an_index_that_crashes_the_library_when_damaged_is_refused(tmp_path: Path) -> None:
+    path = _file(tmp_path / "a.h5", data=IDS.reshape(50, 100), chunks=(8, 8), maxshape=(None, None), libver="latest")
+    _refused(path, "got an index of kind 5 in a layout of version 4, expected one dimension that grows")
+
+
+@pytest.mark.parametrize("kind", [b"FAHD", b"EAHD"])
+def test_an_array_of_endless_length_is_not_walked(tmp_path: Path, kind: bytes) -> None:
+    """Even where its checksum is right: here it is not, but the count is looked at first."""
+    grows = None if kind == b"EAHD" else 5000
+    path = _file(tmp_path / "a.h5", chunks=(512,), libver="latest", maxshape=(grows,))
+    data = bytearray(path.read_bytes())
+    at = data.index(kind) + (8 if kind == b"FAHD" else 44)
+    data[at : at + 8] = (2**50).to_bytes(8, "little")
+    path.write_bytes(data)
+    _refused(path, f"got an index of {2**50} chunks, expected up to {len(data) // 8}")
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -321,7 +338,7 @@ KINDS: list[dict[str, Any]] = [
     {"chunks": (512,), "compression": "gzip", "shuffle": True, "fletcher32": True},
     {"chunks": (512,), "compression": "lzf", "libver": "latest"},
     {"chunks": (8, 30), "data": IDS.reshape(50, 100)},
-    {"chunks": (8, 100), "data": IDS.reshape(50, 100), "maxshape": (None, None), "libver": "latest"},
+    {"chunks": (8, 100), "data": IDS.reshape(50, 100), "maxshape": (None, 100), "libver": "latest"},
 ]
 
 

@@ -12,13 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.formats._hdf5_messages import LAYOUT, OutsideError, messages, number
+from tokenriver.errors import FormatError
+from tokenriver.formats._hdf5_head import NONE
+from tokenriver.formats._hdf5_messages import LAYOUT, OutsideError, cut, messages, number
 from tokenriver.types import Int64
 
 NODE_BYTES = 24
 MAX_LEVEL = 8
 CHUNKED = 2
 _AT_ONCE = 1 << 16
+ARRAYS = {3: (b"FAHD", 1, 8), 4: (b"EAHD", 5, 44)}
+"""Indexes that are arrays: (signature, bytes of settings before the address in the message, place of the count)."""
+ALONE = (1, 2)
+"""No index: one chunk, or all of them in a row."""
 Bytes = NDArray[np.uint8]
 
 
@@ -28,6 +34,32 @@ def root_of(view: memoryview, header: int) -> int | None:
         if kind == LAYOUT and number(message, 0, 1) == 3 and number(message, 1, 1) == CHUNKED:
             return number(message, 3, 8)
     return None
+
+
+def check_index(view: memoryview, header: int, limit: int, where: str) -> None:
+    """Let the C library walk an index of another kind only where no number in it can lead it astray: an array's count
+    of elements, which it goes through one by one, must be at most `limit`; a B-tree of version 2 divides by zero when
+    it is damaged. FormatError."""
+    for kind, message in messages(view, header):
+        if kind != LAYOUT:
+            continue
+        version, at = number(message, 0, 1), 5 + number(message, 3, 1) * number(message, 4, 1)
+        index = number(message, at, 1) if version in (4, 5) else 0
+        if index not in (*ALONE, *ARRAYS):
+            raise FormatError(
+                f"{where}: got an index of kind {index} in a layout of version {version}, expected one dimension that "
+                "grows, in a layout of version 3 to 5; write the file again with another maxshape"
+            )
+        if index in ARRAYS:
+            _check_array(view, number(message, at + 1 + ARRAYS[index][1], 8), index, limit)
+
+
+def _check_array(view: memoryview, address: int, index: int, limit: int) -> None:
+    signature, _, place = ARRAYS[index]
+    if address != NONE:
+        count = number(cut(view, address, 8 + place), place, 8)
+        if bytes(cut(view, address, 4)) != signature or count > limit:
+            raise OutsideError(f"an index of {count} chunks, expected up to {limit}")
 
 
 def chunks(data: Bytes, root: int, rank: int, limit: int) -> NDArray[np.int64]:

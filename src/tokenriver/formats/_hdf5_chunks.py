@@ -64,7 +64,10 @@ class ChunkTable:
             return table[0], table[1], table[2]
         if root is not None:
             self._fill(table, _hdf5_btree.chunks(np.frombuffer(self.view, np.uint8), root, self.rank, limit))
-        elif stopped := self.found.chunk_iter(self._recorder(table, needed, limit)):
+            return table[0], table[1], table[2]
+        _hdf5_btree.check_index(self.view, self.header, size // _MIN_STORED, self.where)
+        stopped = self.found.chunk_iter(self._recorder(table, needed, limit))
+        if stopped:
             raise OutsideError(f"a chunk twice, or outside the dataset, at {stopped}")
         return table[0], table[1], table[2]
 

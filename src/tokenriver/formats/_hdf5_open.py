@@ -15,8 +15,8 @@ from tokenriver.formats._hdf5_head import CURE
 from tokenriver.formats._hdf5_messages import OutsideError
 from tokenriver.formats._mapping import bytes_of, map_array, open_regular
 
-UNREADABLE = (OutsideError, OSError, RuntimeError, ValueError, LookupError, TypeError, MemoryError, OverflowError)
-"""All that h5py makes of an error of the library, and what our own look at the bytes raises."""
+UNREADABLE = (OSError, RuntimeError, ValueError, LookupError, TypeError, MemoryError, OverflowError)
+"""All that h5py makes of an error of the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,11 @@ class File:
 
 @contextmanager
 def library(path: Path, doing: str) -> Iterator[None]:
-    """Turn any error of the C library inside the block into a FormatError."""
+    """Turn any error of the C library, or of our own look at the bytes, inside the block into a FormatError."""
     try:
         yield
+    except OutsideError as error:
+        raise FormatError(f"{path}: {doing}: got {error}; the file is damaged: {CURE}") from error
     except UNREADABLE as error:
         reason = " ".join(str(error).split())[:200]
         raise FormatError(f"{path}: {doing}: got {reason!r} from the HDF5 library; it is damaged: {CURE}") from error
