@@ -244,8 +244,9 @@ def test_each_layout_is_read_back_by_us_and_by_h5py(tmp_path: Path, layout: str,
             assert place is None or place.attrs["token_count"] == len(part)
             counted = {"pile": {}, "lesson-list": {"doc_count": 1}}.get(layout, {"document_count": 1})
             assert counted.items() <= dict(place.attrs if place is not None else {}).items()
-    if layout in ("", "lesson"):
-        assert all(len(set(hdf5.sha256_of_ids(file.path))) == 1 for file in written)
+    stated = [hdf5.stored_sha256(file.path) for file in written]
+    assert stated == [hdf5.sha256_of_ids(file.path) if layout in ("", "lesson") else None for file in written]
+    assert list(hdf5.audit(tmp_path)) == []
 
 
 def test_the_lesson_has_its_index(tmp_path: Path) -> None:
@@ -320,6 +321,26 @@ def test_what_a_layout_cannot_hold_is_refused() -> None:
             hdf5.check(made_target(dtype, shards=shards, layout=layout), [content] * shards)
     with pytest.raises(InputError, match="layout: got 'piles', expected one of pile, lesson, lesson-list or none"):
         hdf5.check(made_target(layout="piles"), [content])
+
+
+@pytest.mark.parametrize("layout", ["", "lesson"])
+def test_an_audit_reads_what_opening_does_not(tmp_path: Path, layout: str) -> None:
+    contents = [made_content(IDS[:300]), made_content(IDS[300:900])]
+    first, second = (file.path for file in write_shards(hdf5, tmp_path, contents, layout=layout))
+    data = second.read_bytes()
+    at = data.index(IDS[300:900].astype("<u2").tobytes())
+    second.write_bytes(data[:at] + b"\xff" + data[at + 1 :])
+    changed = IDS[300:900].astype("<u2").tobytes()
+    found = hashlib.sha256(b"\xff" + changed[1:]).hexdigest()
+    expected = hashlib.sha256(changed).hexdigest()
+    text = f"{second}: sha256 of the ids: got {found}, expected {expected} by "
+    places = ["its attribute", *(["shards.json"] if layout == "lesson" else [])]
+    assert [str(error) for error in hdf5.audit(tmp_path)] == [text + place for place in places]
+    first.write_bytes(first.read_bytes()[:-1])
+    assert [str(error).partition(": ")[0] for error in hdf5.audit(tmp_path)] == [
+        str(first),
+        *[str(second)] * len(places),
+    ]
 
 
 def test_names() -> None:

@@ -52,7 +52,7 @@ def test_the_lessons_bytes_are_ours(tmp_path: Path, name: str) -> None:
     style = replace(hdf5.STYLES["lesson"], chunk=32)
     written = _hdf5_write.write_ids(tmp_path / "a.h5", made_content(*_lesson_ids(name)), "uint16", style)
     assert written.sha256 == LESSON[name][1]
-    assert hdf5.sha256_of_ids(written.path) == (LESSON[name][2], LESSON[name][2])
+    assert hdf5.sha256_of_ids(written.path) == hdf5.stored_sha256(written.path) == LESSON[name][2]
 
 
 def test_the_lessons_index_is_ours() -> None:
@@ -74,6 +74,7 @@ def test_the_lessons_shards_are_read() -> None:
     ids = np.load(golden("lesson43/all_tokens.npy"), allow_pickle=False)
     river = np.concatenate([hdf5.open_reader(shard.path).read(0, shard.num_tokens or 0) for shard in found])
     assert river.tolist() == ids.tolist() == [value for name in LESSON for value in _lesson_ids(name)[0]]
+    assert list(hdf5.audit(folder)) == []
     for case in json.loads(golden("lesson43/cases.json").read_text())["slices"][:3]:
         assert river[case["start"] : case["stop"]].tolist() == case["tokens"]
     for shard in found:

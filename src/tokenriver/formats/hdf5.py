@@ -10,7 +10,7 @@ shards.json as the sharded-HDF5 lesson's code makes them, and "lesson-list", as 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,13 +107,30 @@ def _open(path: Path, dtype: str | None, name: str, how: Opened) -> Reader:
         return Reader(how, make_body(file, found))
 
 
-def sha256_of_ids(path: Path) -> tuple[str | None, str]:
-    """(what the file's attribute `sha256` says of its ids, or None; what they have), over their little-endian bytes."""
+def audit(path: Path) -> Iterator[FormatError]:
+    """What only reading all ids of a file or folder shows: those whose sha256 is another than the attribute of the
+    file, or the row of shards.json, says."""
+    index = _index_of(path)
+    rows = [] if index is None else _hdf5_index.read_rows(index)
+    stated = [(row.path, row.sha256) for row in rows] if rows else [(shard.path, None) for shard in find(path)]
+    for shard, by_index in stated:
+        try:
+            by_file, found = stored_sha256(shard), sha256_of_ids(shard)
+        except FormatError as error:
+            yield error
+            continue
+        for expected, where in ((by_file, "its attribute"), (by_index, _hdf5_index.NAME)):
+            if expected not in (None, found):
+                yield FormatError(f"{shard}: sha256 of the ids: got {found}, expected {expected} by {where}")
+
+
+def sha256_of_ids(path: Path) -> str:
+    """Hex sha256 over the little-endian bytes of a file's ids, what is filling left out."""
     reader = open_reader(path)
     digest = hashlib.sha256()
     for at in range(0, reader.num_tokens, _HASHED):
         digest.update(reader.read(at, min(at + _HASHED, reader.num_tokens)).tobytes())
-    return stored_sha256(path), digest.hexdigest()
+    return digest.hexdigest()
 
 
 def stored_sha256(path: Path) -> str | None:
