@@ -253,7 +253,6 @@ def test_a_native_folder_as_an_llmc_reader_sees_it(folder: Path) -> None:
 def test_nanogpt_files(tmp_path: Path) -> None:
     (tmp_path / "train.bin").write_bytes(np.array([1, 2, 50256], "<u2").tobytes())
     (tmp_path / "val.bin").write_bytes(np.array([4, 60000], "<u2").tobytes())
-    (tmp_path / "meta.pkl").write_bytes(b"never read")
     corpus = open_corpus(tmp_path)
     assert (corpus.format, corpus.splits, corpus.read(0, 3).tolist()) == ("nanogpt", ("train", "val"), [1, 2, 50256])
     assert corpus.assumptions[0] == "ids are uint16: the file does not say"

@@ -58,6 +58,8 @@ class Contents:
     assumptions: tuple[str, ...] = ()
     largest: int | None = None
     """Largest id of the sample; None where a manifest says what the vocabulary is."""
+    vocab_size: int | None = None
+    """As a file beside the shards says, where their format has such."""
 
 
 def look(asked: Asked) -> Contents:
@@ -147,7 +149,10 @@ def _foreign(asked: Asked) -> Contents:
     kept = tuple(shard for shard, _ in shards if shard.num_tokens)
     if not kept:
         raise FormatError(f"{asked.path}: got {len(shards)} shards without an id, expected some")
-    return _sampled(Contents(found.format, dtypes.pop(), splits, split, kept, ""), module.STORES, asked)
+    vocab_size = module.vocab_size(kept[0].path) if hasattr(module, "vocab_size") else None
+    told = all(file.dtype is not None for file in found.splits[split]) or "dtype" in module.STORES
+    contents = Contents(found.format, dtypes.pop(), splits, split, kept, "", vocab_size=vocab_size)
+    return _sampled(contents, asked, told=told or asked.dtype is not None)
 
 
 def _shard(module: ModuleType, file: ShardFile, dtype: str | None) -> tuple[Shard, np.dtype[Any]]:
@@ -165,12 +170,18 @@ def _shard(module: ModuleType, file: ShardFile, dtype: str | None) -> tuple[Shar
     return Shard(file.path, reader.num_tokens, None if ends is None else len(ends)), reader.dtype
 
 
-def _sampled(contents: Contents, stores: frozenset[str], asked: Asked) -> Contents:
+def _sampled(contents: Contents, asked: Asked, *, told: bool) -> Contents:
+    """What a sample of the ids shows; FormatError for one outside the vocabulary. `told`: the dtype is no guess."""
     sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
     river = River(sizes, contents.dtype, make_shelf(contents))
     seen = foreign.sample(river.read, river.num_tokens, contents.dtype.name, contents.format)
     assumptions = []
-    if "dtype" not in stores and asked.dtype is None:
+    if contents.vocab_size is not None and seen.largest >= contents.vocab_size:
+        raise FormatError(
+            f"{asked.path}: id: got {seen.largest} in a sample, expected at most {contents.vocab_size - 1} by the "
+            "vocabulary beside it; the dtype or the vocabulary is another"
+        )
+    if not told:
         assumptions.append(f"ids are {contents.dtype.name}: the file does not say")
         if seen.looks_wider:
             assumptions.append("every second sampled id is 0 or 1: if the ids are 32-bit, open it with dtype='uint32'")

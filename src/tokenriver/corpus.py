@@ -173,6 +173,8 @@ class Corpus:
         """One more than the largest id that the tokenizer has; None where no tokenizer is known."""
         if self._made_by is not None:
             return self._made_by.vocab_size
+        if self._contents.vocab_size is not None:
+            return self._contents.vocab_size
         return self.tokenizer.vocab_size if self._asked.tokenizer is not None and self.tokenizer else None
 
     @property
@@ -200,6 +202,8 @@ class Corpus:
 
     def _customary(self) -> str | None:
         name, largest = CUSTOMARY
+        if self._contents.vocab_size not in (None, largest + 1):
+            return None
         seen = self._contents.largest
         return name if seen is not None and seen <= largest and self.dtype.itemsize >= 2 else None
 

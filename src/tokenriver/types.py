@@ -274,7 +274,8 @@ class WrittenFile:
 
 
 class Format(Protocol):
-    """What a module of formats/ offers."""
+    """What a module of formats/ offers. Two more are asked for where they are there: `vocab_size(path)`, what a file
+    beside a shard says of its vocabulary, and `audit(folder)`, FormatErrors for damage that only a full look shows."""
 
     @property
     def SUFFIX(self) -> str:

@@ -258,9 +258,12 @@ def _foreign(path: Path, dtype: str | None) -> Iterator[Finding]:
     except FormatError as error:
         yield _finding(path, error)
         return
+    module = registry.load("formats", found.format)
     for shards in found.splits.values():
         for shard in shards:
             yield from _opens(shard, found.format, dtype)
+        if hasattr(module, "audit"):
+            yield from (_finding(path, error) for error in module.audit(shards[0].path.parent))
 
 
 def _opens(shard: ShardFile, format: str, dtype: str | None) -> Iterator[Finding]:

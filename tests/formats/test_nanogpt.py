@@ -8,8 +8,9 @@ import pytest
 
 from made_contents import made_content, made_target, write_shards
 from small_corpora import ids_of, shard_bytes
+from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, LimitError
-from tokenriver.formats import nanogpt
+from tokenriver.formats import _meta, nanogpt
 
 
 def test_sixteen_bits_unless_told(tmp_path: Path) -> None:
@@ -54,3 +55,17 @@ def test_only_a_bin_file_of_no_other_kind_is_taken_for_one(tmp_path: Path) -> No
     (tmp_path / "c.bin").mkdir()
     claims = {name: nanogpt.sniff(tmp_path / name) for name in ("a.bin", "a.txt", "b.bin", "c.bin", "none.bin")}
     assert claims == {"a.bin": True, "a.txt": False, "b.bin": False, "c.bin": False, "none.bin": False}
+
+
+def test_the_vocabulary_of_meta_pkl_is_what_ids_must_be_of(tmp_path: Path) -> None:
+    np.array([0, 1, 2, 1], np.uint16).tofile(tmp_path / "train.bin")
+    _meta.write_meta(tmp_path / "meta.pkl", "abc")
+    corpus = open_corpus(tmp_path)
+    assert (corpus.format, corpus.vocab_size) == ("nanogpt", 3)
+    assert not any("gpt2" in text for text in corpus.assumptions)
+    np.array([0, 1, 3, 1], np.uint16).tofile(tmp_path / "train.bin")
+    with pytest.raises(FormatError, match="id: got 3 in a sample, expected at most 2 by the vocabulary beside it"):
+        open_corpus(tmp_path)
+    (tmp_path / "meta.pkl").write_bytes(pickle.dumps(print))
+    with pytest.raises(FormatError, match=r"meta\.pkl"):
+        open_corpus(tmp_path)

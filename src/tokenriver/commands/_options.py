@@ -25,7 +25,7 @@ Tokenizer = Annotated[
     typer.Option(
         "--tokenizer",
         metavar="NAME|PATH",
-        help="gpt2 (the default), byte, a tiktoken encoding of a local cache, or a tokenizer.json, .tiktoken file or folder.",
+        help="gpt2 (if none), byte, a cached tiktoken encoding, or a tokenizer.json, .tiktoken or .bin file.",
     ),
 ]
 Like = Annotated[

@@ -5,6 +5,7 @@ Versions of the file format and times are fixed, so the same ids give the same b
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ class Style:
 
 
 MOST_IN_CHUNK = 8 << 20
+THREAD_IDS = 1 << 18
+"""Smaller blocks are hashed sooner than a thread takes them up."""
 
 
 def chunk_of(style: Style, num_tokens: int) -> int:
@@ -65,21 +68,26 @@ def write_ids(path: Path, content: Content, dtype: str, style: Style) -> Written
 
 
 def _append(file: h5py.File, found: h5py.Dataset, blocks: Iterable[Ids], style: Style) -> str:
-    """Write chunk after chunk; sha256 of all ids."""
+    """Write chunk after chunk; sha256 of all ids, which a thread computes while the chunk is written."""
     digest = hashlib.sha256()
     if style.live:
         file.swmr_mode = True
     done = 0
-    for block in blocks:
-        found.resize((done + len(block),))
-        if len(block) == found.chunks[0]:
-            found.id.write_direct_chunk((done,), block.data)
-        else:
-            found[done:] = block
-        if style.live:
-            found.flush()
-        digest.update(block.data)
-        done += len(block)
+    with ThreadPoolExecutor(1) as hasher:
+        for block in blocks:
+            hashed = hasher.submit(digest.update, block.data) if len(block) >= THREAD_IDS else None
+            found.resize((done + len(block),))
+            if len(block) == found.chunks[0]:
+                found.id.write_direct_chunk((done,), block.data)
+            else:
+                found[done:] = block
+            if style.live:
+                found.flush()
+            if hashed is None:
+                digest.update(block.data)
+            else:
+                hashed.result()  # the block is used again
+            done += len(block)
     return digest.hexdigest()
 
 

@@ -147,6 +147,7 @@ class Blocks:
         block = self._held.pop(number, None)
         if block is None:
             block = self._load(number)
+            block.flags.writeable = False  # views of it are handed out as long as it is held
         self._held[number] = block
         while len(self._held) > self._keep:
             with suppress(KeyError):  # another thread may have taken it away meanwhile

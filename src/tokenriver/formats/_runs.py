@@ -38,7 +38,7 @@ def take(data: Bytes, at: Int64, sizes: Int64) -> Bytes:
     total = int(sizes.sum())
     if total >= LONG * len(at):
         out = np.empty(total, np.uint8)
-        to, source, done = memoryview(out), memoryview(data), 0
+        to, source, done = out.data, data.data, 0
         for begin, size in zip(at.tolist(), sizes.tolist(), strict=True):
             to[done : done + size] = source[begin : begin + size]
             done += size
@@ -48,4 +48,5 @@ def take(data: Bytes, at: Int64, sizes: Int64) -> Bytes:
     lengths = np.zeros(2 * len(at) + 1, np.int64)
     lengths[::2], lengths[1::2] = gaps, sizes
     pattern = np.arange(len(lengths)) % 2 == 1
-    return data[np.repeat(pattern, lengths)]
+    taken: Bytes = data[np.repeat(pattern, lengths)]
+    return taken

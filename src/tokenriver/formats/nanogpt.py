@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tokenriver.errors import FormatError, LimitError
-from tokenriver.formats import _files
+from tokenriver.formats import _files, _meta
 from tokenriver.formats._bin import has_llmc_magic
 from tokenriver.formats._mapping import id_dtype, open_regular, read_head
 from tokenriver.formats._reader import Flat, Opened, Reader
@@ -50,6 +50,13 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
         return Reader(Opened(open_reader, path, dtype), Flat(fd, kind, 0, size // kind.itemsize))
     finally:
         os.close(fd)
+
+
+def vocab_size(path: Path) -> int | None:
+    """The number of characters by the meta.pkl beside a file; None if there is none, FormatError if it is damaged or
+    holds anything but plain texts and numbers."""
+    meta = path.with_name("meta.pkl")
+    return len(_meta.read_meta(meta)) if meta.is_file() else None
 
 
 def check(target: Target, shards: Sequence[Content]) -> None:
