@@ -23,7 +23,7 @@ def insert(data: Bytes, at: Int64, heads: Bytes, sizes: Int64) -> Bytes:
     out[places] = heads
     if len(data) >= LONG * len(at):
         begins, stops = [0, *at.tolist()], [*at.tolist(), len(data)]
-        to, source = memoryview(out), memoryview(data)
+        to, source = out.data, data.data
         for begin, stop, shift in zip(begins, stops, [0, *ends.tolist()], strict=True):
             to[begin + shift : stop + shift] = source[begin:stop]
     else:
