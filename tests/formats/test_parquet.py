@@ -260,7 +260,7 @@ def test_thrift_is_read() -> None:
     assert _thrift.read_struct(b"".join(data for data, _ in fields) + b"\0") == expected
 
 
-@settings(max_examples=500, derandomize=True, deadline=None)
+@settings(max_examples=200, derandomize=True, deadline=None)
 @given(st.binary(max_size=60))
 def test_noise_is_a_value_error_or_a_struct(data: bytes) -> None:
     try:

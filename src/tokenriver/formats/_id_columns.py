@@ -52,7 +52,7 @@ def find_column(schema: pa.Schema) -> Column | None:
         kind = _storage(schema.field(found[0]).type)
         value = kind.value_type if _is_list(kind) else kind
         if pa.types.is_integer(value) and (_is_list(kind) or name == NAMES[0] or len(schema) == 1):
-            return Column(found[0], name, DTYPES[np.dtype(value.to_pandas_dtype()).name], _is_list(kind))
+            return Column(found[0], name, DTYPES[str(value)], _is_list(kind))
     return None
 
 
