@@ -13,12 +13,11 @@ from tokenriver.buildplan import BuildOptions, BuildPlan, check_options, framing
 from tokenriver.errors import InputError, LimitError
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import read_manifest
-from tokenriver.tokenizers.byte import ByteTokenizer
+from tokenriver.tokenizers.byte import BYTE
 from tokenriver.types import SourceOptions
 from tokenriver.units import make_lots
 
 FINE = BuildOptions()
-BYTE = ByteTokenizer()
 
 
 @pytest.mark.parametrize(

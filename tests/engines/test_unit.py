@@ -11,7 +11,8 @@ from small_builds import EOS, framed, some_texts, write_rows
 from tokenriver.engines._unit import Done, Finished, Job, Unreadable, Work, held_out, run_unit
 from tokenriver.errors import LimitError
 from tokenriver.parts import part_path, read_documents, read_receipt
-from tokenriver.tokenizers.byte import ByteTokenizer
+from tokenriver.tokenizers._bytes import ByteTokenizer
+from tokenriver.tokenizers.byte import BYTE
 from tokenriver.types import Ids, Int64, Piece, SourceOptions, Tokenizer
 from tokenriver.units import Lot
 
@@ -28,7 +29,7 @@ def a_lot(*paths: Path) -> Lot:
 
 
 def done(job: Job, work: Work, tokenizer: Tokenizer | None = None) -> Done:
-    unit = run_unit(job, work, tokenizer or ByteTokenizer())
+    unit = run_unit(job, work, tokenizer or BYTE)
     assert isinstance(unit, Finished)
     return unit.commit()
 
@@ -89,7 +90,7 @@ def test_a_damaged_input_names_each_and_leaves_nothing(tmp_path: Path) -> None:
     missing = tmp_path / "c.jsonl"
     lot = replace(a_lot(good, bad), compressions=("", "gzip", ""))
     lot = replace(lot, pieces=(*lot.pieces, Piece(2, missing, 0, 5)), blocks=((0, 1),) * 3)
-    unit = run_unit(Job((4, 2), lot), work(tmp_path), ByteTokenizer())
+    unit = run_unit(Job((4, 2), lot), work(tmp_path), BYTE)
     assert isinstance(unit, Unreadable)
     assert unit.key == (4, 2)
     assert [source for source, _ in unit.errors] == [1, 2]
@@ -130,7 +131,7 @@ def test_an_id_outside_the_vocabulary_is_refused_before_it_is_narrowed(
     mistreat(monkeypatch, shift=65536)
     path = write_rows(tmp_path / "a.jsonl", ["a"])
     with pytest.raises(LimitError, match="tokenizer 'byte': got id 65792, expected at most 256"):
-        run_unit(Job((0, 0), a_lot(path)), work(tmp_path), ByteTokenizer())
+        run_unit(Job((0, 0), a_lot(path)), work(tmp_path), BYTE)
     assert [file.name for file in tmp_path.iterdir()] == ["a.jsonl"]
 
 
@@ -150,7 +151,7 @@ def test_samples_are_the_documents_own_texts_and_ids(tmp_path: Path) -> None:
     texts = [f"text {i} " + "x" * i for i in range(300)]
     path = write_rows(tmp_path / "a.jsonl", texts)
     for before, after in ((None, EOS), (EOS, None), (None, None)):
-        unit = run_unit(Job((0, 0), a_lot(path), sample_bytes=2000), work(tmp_path, before, after), ByteTokenizer())
+        unit = run_unit(Job((0, 0), a_lot(path), sample_bytes=2000), work(tmp_path, before, after), BYTE)
         assert isinstance(unit, Finished)
         sample = unit.commit().sample
         assert 3 <= len(sample.texts) < 300
@@ -162,6 +163,6 @@ def test_samples_are_the_documents_own_texts_and_ids(tmp_path: Path) -> None:
 
 def test_texts_that_a_reference_encoder_would_choke_on_are_no_sample(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", ["x" * 200_000, "word " * 2000])
-    unit = run_unit(Job((0, 0), a_lot(path), sample_bytes=10**6), work(tmp_path), ByteTokenizer())
+    unit = run_unit(Job((0, 0), a_lot(path), sample_bytes=10**6), work(tmp_path), BYTE)
     assert isinstance(unit, Finished)
     assert [len(text) for text in unit.commit().sample.texts] == [10_000]

@@ -24,7 +24,7 @@ from tokenriver.engines import _unit
 from tokenriver.errors import InputError, LimitError, MismatchError, RiverError
 from tokenriver.parts import Receipt
 from tokenriver.sources import text
-from tokenriver.tokenizers.byte import ByteTokenizer
+from tokenriver.tokenizers.byte import BYTE
 from tokenriver.types import Bools, Ids, Int64, SourceOptions
 
 Patch = pytest.MonkeyPatch
@@ -286,7 +286,7 @@ def appends(folder: Path) -> None:
 def refuses_ids_outside_the_vocabulary(folder: Path) -> None:
     job = _unit.Work(folder, "uint16", None, None, 0.0, 1024, SourceOptions())
     with pytest.raises(LimitError):
-        _unit._narrow(np.array([65536 + 97], np.uint32), job, ByteTokenizer())
+        _unit._narrow(np.array([65536 + 97], np.uint32), job, BYTE)
 
 
 def has_an_order_of_its_own_for_every_seed_and_epoch(folder: Path) -> None:
