@@ -19,9 +19,23 @@ from fault_harness import Scenario, appended, every_call, every_lie, every_loss_
 from faulty_disks import DIE, EIO, SHORT
 from naive_builds import BAD, Input, Wanted, compare, naive
 from small_builds import documents, files_of, framed, must_equal, small_build, some_texts, write_rows
-from tokenriver import assembly, buildfolder, buildplan, commit, feeding, files, inputs, parts, sampler, shards, units
+from tokenriver import (
+    assembly,
+    badrows,
+    buildfolder,
+    buildplan,
+    commit,
+    feeding,
+    files,
+    inputs,
+    parts,
+    sampler,
+    shards,
+    units,
+)
 from tokenriver.engines import _unit
 from tokenriver.errors import InputError, LimitError, MismatchError, RiverError
+from tokenriver.manifest import Manifest
 from tokenriver.parts import Receipt
 from tokenriver.sources import text
 from tokenriver.tokenizers.byte import BYTE
@@ -120,11 +134,11 @@ def nothing_cleaned_up_later(patch: Patch) -> None:
 
 
 def bad_rows_listed_twice(patch: Patch) -> None:
-    def every(ending: commit.Ending) -> Iterator[bytes]:
-        path = ending.out / "bad_rows.jsonl"
-        yield from path.read_bytes().splitlines(keepends=True) if ending.before is not None and path.exists() else []
+    def every(out: Path, before: Manifest | None) -> Iterator[bytes]:
+        path = out / "bad_rows.jsonl"
+        yield from path.read_bytes().splitlines(keepends=True) if before is not None and path.exists() else []
 
-    patch.setattr(commit, "_earlier_bad_rows", every)
+    patch.setattr(badrows, "_earlier", every)
 
 
 def shards_not_read_back(patch: Patch) -> None:
