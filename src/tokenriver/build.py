@@ -4,7 +4,6 @@ The manifest is written last and is the one commit point; whatever kills the bui
 it, and the corpus that results has the same bytes.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Any
 from tokenriver import buildfolder, buildplan, reformat, registry
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import BadRows, Ending, commit
-from tokenriver.crew import Crew, choose_workers
+from tokenriver.crew import Crew, open_nursery
 from tokenriver.early import EarlyOptions, EarlyShards
 from tokenriver.engines._unit import Work
-from tokenriver.engines.local import TokenizerName
+from tokenriver.engines.nursery import Nursery, TokenizerName
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.feeding import Feeder
 from tokenriver.files import make_folder
@@ -72,7 +71,7 @@ class _Request:
     include: Sequence[str]
     append: bool
     limits: BadRows
-    workers: int | None
+    workers: int | Nursery | None
     check: bool
     progress: Progress | None
 
@@ -99,7 +98,7 @@ def build(
     append: bool = False,
     on_bad: str = "skip",
     max_bad: float = 0.01,
-    workers: int | None = None,
+    workers: int | Nursery | None = None,
     encoder: str = "fast",
     encoder_check: bool = True,
     search: Sequence[str | Path] = (),
@@ -108,8 +107,9 @@ def build(
     """Build a corpus at `out` from `inputs` (files, folders, globs); rerun after any interruption to resume.
 
     Options as in `tokenriver build --help`; explicit ones win over the preset `like`. `separator` parts plain text
-    ("blank-line" or a text). `search` are folders in which tokenizer files are looked for. `progress(done, total)`
-    is called with stored bytes of the inputs. Raises RiverError's children; what is unfinished stays resumable."""
+    ("blank-line" or a text). `search`: folders in which tokenizer files are looked for. `workers`: how many, or a
+    nursery begun before. `progress(done, total)` is called with stored bytes of the inputs. Raises RiverError's
+    children; what is unfinished stays resumable."""
     preset = buildplan.preset(like)
     chosen = format or preset.get("format", "native")
     usual = preset if chosen == preset.get("format") else {}
@@ -148,7 +148,7 @@ def build(
 
 
 def _check_request(request: _Request) -> None:
-    if request.workers is not None and request.workers < 1:
+    if isinstance(request.workers, int) and request.workers < 1:
         raise InputError(f"workers: got {request.workers}, expected at least 1")
     if request.limits.on_bad not in ("skip", "fail"):
         raise InputError(f"on_bad: got {request.limits.on_bad!r}, expected skip or fail")
@@ -170,8 +170,8 @@ def _check_request(request: _Request) -> None:
 
 def _build(request: _Request) -> BuildReport:
     files = find_inputs(request.inputs, source=request.options.source, include=request.include, exclude=request.out)
-    workers = choose_workers(request.workers, files, os.cpu_count() or 1)
-    with Crew(request.name, workers, check=request.check) as crew:
+    nursery = open_nursery(request.workers, request.name, files)
+    with Crew(request.name, nursery, check=request.check) as crew:
         dtype = buildplan.stored_dtype(crew.tokenizer.vocab_size)
         reformat.stored_dtype(request.options, crew.tokenizer.vocab_size, dtype)
         plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
@@ -179,7 +179,7 @@ def _build(request: _Request) -> BuildReport:
         if before is not None:
             buildfolder.clean_finished(request.out, before)
             if plan.digest in buildplan.plans_of(before):
-                return _report(request, before, crew.tokenizer)
+                return _report(request, before, crew.encoder)
             _refuse_or_append(request, before, plan)
         make_folder(request.out / BUILD_FOLDER)
         with buildfolder.locked(request.out / BUILD_FOLDER):
@@ -188,13 +188,13 @@ def _build(request: _Request) -> BuildReport:
             folder = buildfolder.open_build_folder(request.out, plan, before)
             buildplan.check_space(request.out, files, dtype)
             feeder = _feeder(request, files, plan, crew.tokenizer, folder)
-            with EarlyShards(_early_options(request, before, workers), feeder) as early:
+            with EarlyShards(_early_options(request, before, nursery), feeder) as early:
                 crew.run(feeder, _seen(request, feeder, early))
                 feeder.raise_failures()
                 ending = Ending(request.out, plan, request.options, request.limits, before, early.finish())
                 manifest = commit(ending, feeder, crew.tokenizer)
             buildfolder.remove_build_folder(folder)
-    done = _report(request, manifest, crew.tokenizer)
+            done = _report(request, manifest, crew.encoder)
     return replace(
         done,
         complete_before=False,
@@ -238,11 +238,11 @@ def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenize
     return Feeder(lots, files, work, options.max_tokens, request.check)
 
 
-def _early_options(request: _Request, before: Manifest | None, workers: int) -> EarlyOptions | None:
+def _early_options(request: _Request, before: Manifest | None, workers: Nursery | None) -> EarlyOptions | None:
     """How to begin shards early; not where a later unit can change what an earlier one's ids are for, or where there is
     nobody to do it beside."""
     options = request.options
-    if not workers or options.shard_tokens is None or options.format != "native" or options.exact:
+    if workers is None or options.shard_tokens is None or options.format != "native" or options.exact:
         return None
     if options.val_fraction or options.val_tokens or options.max_tokens:
         return None
@@ -271,7 +271,7 @@ def _seen(request: _Request, feeder: Feeder, early: EarlyShards) -> Callable[[Re
     return seen
 
 
-def _report(request: _Request, manifest: Manifest, tokenizer: Tokenizer) -> BuildReport:
+def _report(request: _Request, manifest: Manifest, encoder: str) -> BuildReport:
     splits = {}
     for name in manifest.splits:
         shards = manifest.split(name)
@@ -289,6 +289,6 @@ def _report(request: _Request, manifest: Manifest, tokenizer: Tokenizer) -> Buil
         units=0,
         resumed=0,
         checked_bytes=0,
-        encoder=tokenizer.encoder,
+        encoder=encoder,
         bad_rows=bad if manifest.balance["bad_rows"] else None,
     )

@@ -1,17 +1,22 @@
 """Who does the work of one build: this process or a pool of workers, and beside them the gate.
 
 The gate compares the fast encoder with the reference library on built-in hostile texts and on some of the build's own
-documents, in a thread of its own, and the first difference stops the build.
+documents, beside the units, and the first difference stops the build.
 """
 
+import os
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from tokenriver.engines._unit import Outcome, Sample, Unreadable
-from tokenriver.engines.local import Pool, TokenizerName, run_here
+from tokenriver.engines.local import Pool, run_here
+from tokenriver.engines.nursery import Nursery, TokenizerName
 from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile
 from tokenriver.parts import Receipt
@@ -28,26 +33,38 @@ OnReceipt = Callable[[Receipt], None]
 class Crew:
     """Workers, tokenizer and gate of one build; a context manager, since it owns processes and a thread.
 
-    `workers` is the number of worker processes; 0 does the units in the calling process."""
+    Without a nursery the units are done in the calling process. With one this process encodes nothing: its tokenizer
+    is the reference one, which loads least, and hostile texts and samples are compared in a process of their own."""
 
-    def __init__(self, name: TokenizerName, workers: int, *, check: bool) -> None:
-        self._pool = Pool(workers, name) if workers else None
+    def __init__(self, name: TokenizerName, nursery: Nursery | None, *, check: bool) -> None:
+        self._pool = Pool(nursery) if nursery is not None else None
         self._gate = ThreadPoolExecutor(1)
         self._checks: list[Future[object]] = []
+        self._check = check
+        self._warned = False
         self.checked_bytes = 0
         try:
-            self.tokenizer = load_tokenizer(name.name, search=[Path(p) for p in name.search], encoder=name.encoder)
-            self._check = check and self.tokenizer.encoder == "fast"
-            if self._check:
+            encoder = name.encoder if self._pool is None else "reference"
+            self.tokenizer = load_tokenizer(name.name, search=[Path(p) for p in name.search], encoder=encoder)
+            if self._check and self._pool is not None:
+                self._checks.append(self._gate.submit(self._pool.gate.self_check))
+            elif self._check and self.tokenizer.encoder == "fast":
                 self._checks.append(self._gate.submit(self.tokenizer.self_check))
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
 
+    @property
+    def encoder(self) -> str:
+        """ "fast" or "reference": what the units are encoded with."""
+        found = self._pool.born().encoder if self._pool is not None else None
+        return found or self.tokenizer.encoder
+
     def run(self, feeder: Feeder, seen: OnReceipt) -> None:
         """Do all units of the feeder, then wait for the gate; `seen` is called with each receipt as it arrives."""
 
         def finished(outcome: Outcome) -> None:
+            self._warn()
             if isinstance(outcome, Unreadable):
                 feeder.fail(outcome)
                 return
@@ -63,11 +80,23 @@ class Crew:
             self._pool.run(feeder.jobs(), feeder.work, finished)
         self._raise_checks(wait=True)
 
+    def _warn(self) -> None:
+        """Pass on what the workers were warned of when they loaded the tokenizer."""
+        if self._pool is not None and not self._warned:
+            self._warned = True
+            for text in self._pool.born().warnings:
+                warnings.warn(text, stacklevel=2)
+
     def _compare(self, sample: Sample) -> None:
-        if self._check and sample.texts:
+        if self._check and sample.texts and self.encoder == "fast":
             self.checked_bytes += sum(map(len, sample.texts))
-            ids = sample.ids.astype("uint32")
-            self._checks.append(self._gate.submit(self.tokenizer.check, sample.texts, ids, sample.lengths))
+            self._checks.append(self._gate.submit(self._compared, sample))
+
+    def _compared(self, sample: Sample) -> None:
+        if self._pool is not None:
+            self._pool.gate.check(sample)
+        else:
+            self.tokenizer.check(sample.texts, sample.ids.astype(np.uint32), sample.lengths)
 
     def _raise_checks(self, *, wait: bool) -> None:
         for check in list(self._checks):
@@ -92,3 +121,11 @@ def choose_workers(asked: int | None, files: Sequence[InputFile], cores: int) ->
         return asked
     text = sum(file.size * (TEXT_PER_STORED_BYTE if file.compression else 1) for file in files)
     return 0 if text < SMALL_INPUT else cores
+
+
+def open_nursery(asked: int | Nursery | None, name: TokenizerName, files: Sequence[InputFile]) -> Nursery | None:
+    """The nursery that was asked for, or a new one if these inputs are worth it."""
+    if isinstance(asked, Nursery):
+        return asked
+    count = choose_workers(asked, files, os.cpu_count() or 1)
+    return Nursery(count, name) if count else None

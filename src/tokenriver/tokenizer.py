@@ -27,6 +27,11 @@ def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), enc
     return tokenizer
 
 
+def is_foreign(name: str) -> bool:
+    """Is it the dotted name of a module of someone else's?"""
+    return not Path(name).is_dir() and Path(name).suffix not in FILES and "/" not in name and "." in name
+
+
 def _resolve(name_or_path: str | Path, search: Sequence[Path]) -> tuple[str, str]:
     """The registry module, and what its `load` gets."""
     name = str(name_or_path)

@@ -13,24 +13,25 @@ import pytest
 
 import tokenriver
 from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
-from tokenriver import files
-from tokenriver.engines import local
+from tokenriver import crew, files
+from tokenriver.engines import nursery
+from tokenriver.engines.local import Pool
+from tokenriver.engines.nursery import Nursery
 from tokenriver.errors import InputError, RiverError
 
 OPTIONS: dict[str, object] = {"workers": 3, "unit_bytes": 2048}
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> "list[subprocess.Popen[bytes]]":
-    """The worker processes, as they are started."""
-    found: list[subprocess.Popen[bytes]] = []
-    start = local._start_process
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Pool]:
+    """The pools of worker processes, as they are started."""
+    found: list[Pool] = []
 
-    def noting() -> "subprocess.Popen[bytes]":
-        found.append(start())
+    def noting(given: Nursery) -> Pool:
+        found.append(Pool(given))
         return found[-1]
 
-    monkeypatch.setattr(local, "_start_process", noting)
+    monkeypatch.setattr(crew, "Pool", noting)
     monkeypatch.setattr(files, "system", QuickDisk())
     return found
 
@@ -40,13 +41,24 @@ def rows(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "rows.jsonl", some_texts(400))
 
 
-def gone(processes: "list[subprocess.Popen[bytes]]") -> bool:
-    return all(process.poll() is not None for process in processes)
+def gone(pools: list[Pool]) -> bool:
+    """Has every process of every pool ended, workers and all?"""
+    born = [pool._fates._born for pool in pools]
+    pids = [pid for found in born if found is not None for pid in found.pids]
+    return not any(alive(pid) for pid in [*pids, *(pool._nursery.process.pid for pool in pools)])
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_that_is_killed_is_named_with_its_unit(
-    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]", number: signal.Signals
+    tmp_path: Path, rows: Path, started: list[Pool], number: signal.Signals
 ) -> None:
     """R135."""
     small_build(rows, tmp_path / "undisturbed", unit_bytes=2048)
@@ -56,7 +68,7 @@ def test_a_worker_that_is_killed_is_named_with_its_unit(
         nonlocal seen
         seen += 1
         if seen == 2:
-            started[1].send_signal(number)
+            os.kill(started[0].born().pids[1], number)
 
     with pytest.raises(RiverError) as error:
         small_build(rows, tmp_path / "out", progress=kill, **OPTIONS)
@@ -64,24 +76,22 @@ def test_a_worker_that_is_killed_is_named_with_its_unit(
     assert str(error.value).startswith(expected)
     assert str(rows) in str(error.value)
     assert "run the same command again" in str(error.value)
-    assert len(started) == 3
+    assert len(started[0].born().pids) == 3 + 1  # and the gate's
     assert gone(started)
     assert small_build(rows, tmp_path / "out", **OPTIONS).resumed >= 2
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
 def test_a_worker_that_cannot_start_is_named(
-    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, rows: Path, started: list[Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "BOOT", "import sys; sys.exit(3)")
+    monkeypatch.setattr(nursery, "BOOT", "import sys; sys.exit(3)")
     with pytest.raises((RiverError, BrokenPipeError), match=r"worker \d: died \(exit status 3\)"):
         small_build(rows, tmp_path / "out", **OPTIONS)
     assert gone(started)
 
 
-def test_an_error_in_a_worker_is_the_builds(
-    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
-) -> None:
+def test_an_error_in_a_worker_is_the_builds(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
     taken = tmp_path / "out" / ".build" / ".u000015-000000.part.tmp"
 
     def spoil(done: int, total: int) -> None:
@@ -97,9 +107,7 @@ def test_an_error_in_a_worker_is_the_builds(
     assert gone(started)
 
 
-def test_an_exception_of_the_caller_ends_the_workers(
-    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
-) -> None:
+def test_an_exception_of_the_caller_ends_the_workers(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
     def interrupt(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
@@ -111,9 +119,7 @@ def test_an_exception_of_the_caller_ends_the_workers(
     assert tokenriver.verify(tmp_path / "out") == []
 
 
-def test_a_signal_in_the_middle_of_a_build(
-    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
-) -> None:
+def test_a_signal_in_the_middle_of_a_build(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
     """Control-C reaches the main thread while it waits for its workers."""
     first = threading.Event()
 
@@ -128,16 +134,14 @@ def test_a_signal_in_the_middle_of_a_build(
     assert not any("tokenriver" in thread.name for thread in threading.enumerate())
 
 
-def test_a_complete_corpus_lets_the_workers_go(
-    tmp_path: Path, rows: Path, started: "list[subprocess.Popen[bytes]]"
-) -> None:
+def test_a_complete_corpus_lets_the_workers_go(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
     small_build(rows, tmp_path / "out", unit_bytes=2048)
     assert small_build(rows, tmp_path / "out", **OPTIONS).complete_before
-    assert len(started) == 3
+    assert len(started) == 1
     assert gone(started)
     with pytest.raises(InputError):
         small_build(tmp_path / "missing", tmp_path / "out", **OPTIONS)
-    assert len(started) == 3
+    assert len(started) == 1
 
 
 def test_the_callers_settings_are_left_alone(tmp_path: Path, rows: Path) -> None:

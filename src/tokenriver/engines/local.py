@@ -1,44 +1,34 @@
-"""Units done on this machine: in the calling process, or by a pool of worker processes over pipes.
+"""Units done on this machine: in the calling process, or by the worker processes of a nursery over pipes.
 
 Processes and not threads: the native encoder keeps the interpreter's lock, JSON parsing needs it, and processes scale
-with cores (two cores, 215 MB: processes 2.1 s, threads 2.9 s). They are started with a fresh interpreter: nothing is
-forked after threads, and the user's script is not imported again.
+with cores (two cores, 215 MB: processes 2.1 s, threads 2.9 s). The text of a stream's unit goes through shared memory:
+a pipe would copy it twice more, into memory that is new each time.
 """
 
-import fcntl
 import io
+import mmap
+import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
+from tokenriver.engines._fates import Born, Fates, how
 from tokenriver.engines._pipe import receive, send
 from tokenriver.engines._unit import Job, Outcome, Unreadable, Work, run_unit
-from tokenriver.engines.worker import BOOT, job_to_json, read_reply, work_to_json
+from tokenriver.engines.gate import Gate
+from tokenriver.engines.nursery import Ends, Nursery
+from tokenriver.engines.worker import job_to_json, read_reply, work_to_json
 from tokenriver.errors import RiverError
 from tokenriver.types import Tokenizer
 
-PIPE_BYTES = 1 << 20
 IN_FLIGHT = 2
 """Units that a worker holds: one being encoded, one waiting, so that no worker waits for the reader."""
 
 OnOutcome = Callable[[Outcome], None]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenizerName:
-    """How a worker finds the tokenizer that the build uses."""
-
-    name: str
-    search: tuple[str, ...]
-    encoder: str
 
 
 def run_here(jobs: Iterator[Job], work: Work, tokenizer: Tokenizer, seen: OnOutcome) -> None:
@@ -49,18 +39,27 @@ def run_here(jobs: Iterator[Job], work: Work, tokenizer: Tokenizer, seen: OnOutc
 
 
 class Pool:
-    """Worker processes, started at once so that they load the tokenizer while the build is still planning."""
+    """The workers of a nursery, which the pool then owns."""
 
-    def __init__(self, count: int, name: TokenizerName) -> None:
-        self._members = [_Member(number, name) for number in range(count)]
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._fates = Fates(nursery)
+        *ends, last = nursery.ends
+        self._members = [_Member(number, pair, self._fates) for number, pair in enumerate(ends)]
+        self.gate = Gate(nursery.count, last, self._fates)
+
+    def born(self) -> Born:
+        """The processes, once they are there; raises what kept them from being born."""
+        return self._fates.born()
 
     def run(self, jobs: Iterator[Job], work: Work, seen: OnOutcome) -> None:
         """Do all units; `seen` is called for each, one call at a time, in no particular order. Raises the first
         error, after which units in progress are abandoned."""
         todo: queue.Queue[Job | None] = queue.Queue(len(self._members))
         run = _Run(todo, work, seen)
+        desks = _desks(self._nursery, work.unit_bytes)
         for member in self._members:
-            member.start(run)
+            member.start(run, desks)
         try:
             for job in jobs:
                 run.offer(job)
@@ -70,9 +69,14 @@ class Pool:
             run.stop.set()
             raise
         finally:
-            for member in self._members:
-                member.join(kill=run.stop.is_set())
+            self._join(kill=run.stop.is_set())
         run.raise_failure()
+
+    def _join(self, *, kill: bool) -> None:
+        if kill:
+            self._nursery.kill()
+        for member in self._members:
+            member.join()
 
     def __enter__(self) -> Self:
         return self
@@ -80,8 +84,20 @@ class Pool:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for member in self._members:
-            member.join(kill=kind is not None)
+        self._join(kill=kind is not None)
+        self._nursery.close()
+
+
+def _desks(nursery: Nursery, size: int) -> memoryview | None:
+    """Shared memory with room for IN_FLIGHT units of each worker; None where it cannot be had."""
+    if nursery.memory is None:
+        return None
+    length = nursery.count * IN_FLIGHT * size
+    try:
+        os.ftruncate(nursery.memory, length)
+        return memoryview(mmap.mmap(nursery.memory, length))
+    except OSError:  # a limit on the size of files: the texts go over the pipes
+        return None
 
 
 class _Run:
@@ -129,38 +145,28 @@ class _Run:
 class _Member:
     """One worker process and the two threads that talk to it."""
 
-    def __init__(self, number: int, name: TokenizerName) -> None:
+    def __init__(self, number: int, ends: Ends, fates: Fates) -> None:
         self._number = number
-        self._process = _start_process()
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input = self._process.stdin
-        _widen(self._input)
-        self._pipe = self._process.stdout
-        self._output = io.BufferedReader(io.FileIO(self._pipe.fileno(), "rb", closefd=False))
+        self._input = ends.to
+        self._output = io.BufferedReader(io.FileIO(ends.back.fileno(), "rb", closefd=False))
+        self._fates = fates
         self._room = threading.Semaphore(IN_FLIGHT)
         self._sent: list[Job] = []
+        self._desks: memoryview | None = None
         self._threads: Sequence[threading.Thread] = ()
-        self._load = {"load": name.name, "search": name.search, "encoder": name.encoder}
-        send(self._input, self._load)
 
-    def start(self, run: _Run) -> None:
+    def start(self, run: _Run, desks: memoryview | None) -> None:
+        self._desks = desks
         self._threads = [
             threading.Thread(target=loop, args=(run,), daemon=True) for loop in (self._send, self._receive)
         ]
         for thread in self._threads:
             thread.start()
 
-    def join(self, *, kill: bool) -> None:
-        if kill:
-            self._process.kill()
+    def join(self) -> None:
         for thread in self._threads:
             thread.join()
-        if not self._input.closed:
-            self._close_input()
-        self._process.wait()
-        self._output.close()
-        self._pipe.close()
+        self._close_input()
 
     def _send(self, run: _Run) -> None:
         try:
@@ -171,13 +177,26 @@ class _Member:
                 if job is None:
                     break
                 self._sent.append(replace(job, data=None))  # for a message about it; its text may go
-                send(self._input, {"job": job_to_json(job)}, job.data or ())
+                self._send_job(job, run.work.unit_bytes)
             send(self._input, {"end": True})
         except OSError:
             pass  # the worker is gone: the receiving thread says so
         except BaseException as error:
             run.fail(error)
         self._close_input()
+
+    def _send_job(self, job: Job, desk: int) -> None:
+        """The text is laid on the desk of the unit that was answered last, or sent along if it is too large."""
+        head, text = {"job": job_to_json(job)}, job.data or ()
+        size = sum(len(part) for part in text)
+        if self._desks is None or not text or size > desk:
+            send(self._input, head, text)
+            return
+        start = at = (self._number * IN_FLIGHT + len(self._sent) % IN_FLIGHT) * desk
+        for part in text:
+            self._desks[at : at + len(part)] = part
+            at += len(part)
+        send(self._input, head | {"place": [start, size]})
 
     def _receive(self, run: _Run) -> None:
         done = 0
@@ -187,49 +206,21 @@ class _Member:
                 done += 1
                 run.done(outcome)
                 self._room.release()
-            if done < len(self._sent) or self._process.wait() != 0:
-                self._died(run, done)
+            if (code := self._fates.code(self._number)) or done < len(self._sent):
+                self._died(run, done, code)
         except BaseException as error:
             run.fail(error)
             self._room.release()
 
-    def _died(self, run: _Run, done: int) -> None:
-        code = self._process.wait()
-        how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+    def _died(self, run: _Run, done: int, code: int) -> None:
         what = "starting"
         if done < len(self._sent):
             job = self._sent[done]
             what = f"unit {job.key[0]}-{job.key[1]} of {job.lot.pieces[0].path}"
-        run.fail(RiverError(f"worker {self._number}: died ({how}) at {what}; run the same command again to resume"))
+        text = f"worker {self._number}: died ({how(code)}) at {what}; run the same command again to resume"
+        run.fail(RiverError(text))
         self._room.release()
 
     def _close_input(self) -> None:
         with suppress(OSError):
             self._input.close()
-
-
-def _start_process() -> "subprocess.Popen[bytes]":
-    """A worker is born deaf to the keyboard: the parent hears it, and ends its workers."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-W", "ignore", "-c", BOOT, *_search_path()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _widen(pipe: IO[bytes]) -> None:
-    """Let a pipe hold a megabyte where the system can: fewer turns between writer and reader."""
-    size = getattr(fcntl, "F_SETPIPE_SZ", None)
-    if size is not None:
-        with suppress(OSError):
-            fcntl.fcntl(pipe.fileno(), size, PIPE_BYTES)
-
-
-def _search_path() -> list[str]:
-    """This process's module search path, absolute, so that a worker imports the same files."""
-    return [str(Path(entry or ".").absolute()) for entry in sys.path]

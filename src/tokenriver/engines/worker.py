@@ -1,17 +1,19 @@
-"""A worker process of a build: `tokenriver` starts it, it reads units from standard input until it is told the end.
+"""A worker process of a build: a nursery forks it, it reads units from a pipe until it is told the end.
 
-Messages in: {"load": tokenizer}, then {"work": ...}, then one {"job": ...} a unit with a stream's text as payload, then
-{"end": true}. Messages out, one a unit in the same order: {"receipt": ...} once part and receipt are on disk,
-{"unreadable": ...}, or {"error": ..., "text": ...}. Committing (mostly waiting for the disk) and answering happen in
-one thread beside the next unit's encoding; a third listens, so that a worker whose parent died stops at once and never
-writes beside the rerun.
+Messages in: {"work": ...}, then one {"job": ...} a unit, then {"end": true}. A stream's unit has its text as payload,
+or says where it lies in the shared memory, which is the worker's until it has answered. Messages out, one a unit in the
+same order: {"receipt": ...} once part and receipt are on disk, {"unreadable": ...}, or {"error": ..., "text": ...}.
+Committing (mostly waiting for the disk) and answering happen in one thread beside the next unit's encoding; a third
+listens, so that a worker whose parent died stops at once and never writes beside the rerun. The gate's process is a
+worker that gets {"self_check": true} and {"check": ...}, and answers each with {"checked": true}.
 """
 
 import io
+import mmap
 import os
 import queue
-import sys
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
@@ -22,26 +24,30 @@ from tokenriver import errors
 from tokenriver.engines._pipe import Message, receive, send
 from tokenriver.engines._unit import Done, Finished, Job, Outcome, Sample, Unreadable, Work, run_unit
 from tokenriver.parts import Receipt
-from tokenriver.tokenizer import load_tokenizer
+from tokenriver.streams import BLOCK
 from tokenriver.types import Piece, SourceOptions, Tokenizer
 from tokenriver.units import Lot
 
-BOOT = (
-    "import os, sys; os.environ['OPENBLAS_NUM_THREADS'] = '1'; sys.path[:] = sys.argv[1:]; "
-    "from tokenriver.engines.worker import main; main()"
-)
-"""Run with `python -I -c`: the same search path as the parent, its script not imported again. A worker multiplies no
-matrices, and starting threads for it costs 0.1 s."""
+Load = Callable[[], Tokenizer]
 
 
-def main() -> None:
-    """Serve units from standard input to standard output until the end is announced."""
-    stdin, stdout = sys.stdin.buffer, io.FileIO(1, "wb", closefd=False)
-    sys.stdout = sys.stderr  # nothing but messages may go to the parent
-    try:
-        _serve(stdin, stdout)
-    except BrokenPipeError:
-        sys.exit(1)
+def serve(stdin: IO[bytes], stdout: io.FileIO, load: Load, memory: int | None) -> None:
+    """Do what comes over the one pipe and answer over the other until the end is announced; `memory` is the file
+    through which text comes."""
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(stdin, inbox), daemon=True).start()
+    with ThreadPoolExecutor(1) as committer:
+        try:
+            tokenizer = load()
+        except Exception as error:
+            report(stdout, error)
+            return
+        desk = _Desk(tokenizer, committer, stdout, memory)
+        while "end" not in (message := inbox.get())[0]:
+            try:
+                desk.take(*message)
+            except Exception as error:
+                committer.submit(report, stdout, error)
 
 
 def _listen(stdin: IO[bytes], inbox: "queue.SimpleQueue[Message]") -> None:
@@ -52,48 +58,62 @@ def _listen(stdin: IO[bytes], inbox: "queue.SimpleQueue[Message]") -> None:
     os._exit(1)  # the parent is gone: nobody waits for what is half done
 
 
-def _serve(stdin: IO[bytes], stdout: io.FileIO) -> None:
-    tokenizer: Tokenizer | None = None
-    work: Work | None = None
-    pending: Future[None] | None = None
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(stdin, inbox), daemon=True).start()
-    with ThreadPoolExecutor(1) as committer:
-        while "end" not in (message := inbox.get())[0]:
-            head, payload = message
-            try:
-                if "load" in head:
-                    tokenizer = load_tokenizer(head["load"], search=head["search"], encoder=head["encoder"])
-                elif "work" in head:
-                    work = work_from_json(head["work"])
-                elif work is not None and tokenizer is not None:
-                    unit = run_unit(job_from_json(head["job"], payload), work, tokenizer)
-                    if pending is not None:
-                        pending.result()
-                    pending = committer.submit(_finish, unit, stdout)
-            except Exception as error:
-                committer.submit(_report, stdout, error)
+class _Desk:
+    """What a worker has before it while it works."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, committer: ThreadPoolExecutor, stdout: io.FileIO, memory: int | None
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._committer = committer
+        self._stdout = stdout
+        self._memory = memory
+        self._texts = memoryview(b"")
+        self._work: Work | None = None
+        self._pending: Future[None] | None = None
+
+    def take(self, head: dict[str, Any], payload: bytes) -> None:
+        """Do what one message asks for."""
+        if "self_check" in head:
+            self._tokenizer.self_check()
+            send(self._stdout, {"checked": True})
+        elif "check" in head:
+            sample = _sample(head["check"], payload)
+            self._tokenizer.check(sample.texts, sample.ids.astype(np.uint32), sample.lengths)
+            send(self._stdout, {"checked": True})
+        elif "work" in head:
+            self._work = work_from_json(head["work"])
+            if self._memory is not None and (size := os.fstat(self._memory).st_size):
+                self._texts = memoryview(mmap.mmap(self._memory, size, prot=mmap.PROT_READ))
+        elif self._work is not None:
+            unit = run_unit(job_from_json(head["job"], self._text(head, payload)), self._work, self._tokenizer)
+            if self._pending is not None:
+                self._pending.result()
+            self._pending = self._committer.submit(_finish, unit, self._stdout)
+
+    def _text(self, head: dict[str, Any], payload: bytes) -> list[bytes | memoryview]:
+        if "place" not in head:
+            return [payload]
+        start, size = head["place"]
+        text = self._texts[start : start + size]
+        return [text[i : i + BLOCK] for i in range(0, size, BLOCK)]
 
 
 def _finish(unit: Finished | Unreadable, stdout: io.FileIO) -> None:
     try:
         outcome = unit if isinstance(unit, Unreadable) else unit.commit()
     except Exception as error:
-        _report(stdout, error)
+        report(stdout, error)
         return
     if isinstance(outcome, Unreadable):
         send(stdout, {"unreadable": outcome.errors, "key": outcome.key})
         return
-    sample = outcome.sample
-    head = {
-        "receipt": outcome.receipt.as_dict(),
-        "sizes": [len(text) for text in sample.texts],
-        "lengths": sample.lengths.tolist(),
-    }
-    send(stdout, head, [*sample.texts, sample.ids.astype("<u4").tobytes()])
+    sample, columns = sample_to_json(outcome.sample)
+    send(stdout, {"receipt": outcome.receipt.as_dict(), "sample": sample}, columns)
 
 
-def _report(stdout: io.FileIO, error: Exception) -> None:
+def report(stdout: io.FileIO, error: Exception) -> None:
+    """Say what went wrong to the build, which raises it."""
     foreseen = isinstance(error, errors.RiverError)
     kind = type(error).__name__ if foreseen else "RiverError"
     text = str(error) if foreseen else f"worker: unexpected {type(error).__name__}: {error}; please report this"
@@ -102,17 +122,31 @@ def _report(stdout: io.FileIO, error: Exception) -> None:
 
 def read_reply(head: dict[str, Any], payload: bytes) -> Outcome:
     """What became of a unit; raises the worker's error as its own kind."""
+    raise_error(head)
+    if "unreadable" in head:
+        return Unreadable((head["key"][0], head["key"][1]), tuple((s, text) for s, text in head["unreadable"]))
+    return Done(Receipt.from_json(head["receipt"]), _sample(head["sample"], payload))
+
+
+def raise_error(head: dict[str, Any]) -> None:
+    """Raise what `report` said, if this is what it said."""
     if "error" in head:
         kind = getattr(errors, head["error"], errors.RiverError)
         raise kind(head["text"])
-    if "unreadable" in head:
-        return Unreadable((head["key"][0], head["key"][1]), tuple((s, text) for s, text in head["unreadable"]))
+
+
+def sample_to_json(sample: Sample) -> tuple[dict[str, Any], list[bytes]]:
+    """A sample as a header and its payload."""
+    head = {"sizes": [len(text) for text in sample.texts], "lengths": sample.lengths.tolist()}
+    return head, [*sample.texts, sample.ids.astype("<u4").tobytes()]
+
+
+def _sample(head: dict[str, Any], payload: bytes) -> Sample:
     texts, start = [], 0
     for size in head["sizes"]:
         texts.append(payload[start : start + size])
         start += size
-    ids = np.frombuffer(payload, "<u4", offset=start)
-    return Done(Receipt.from_json(head["receipt"]), Sample(texts, ids, np.array(head["lengths"], np.int64)))
+    return Sample(texts, np.frombuffer(payload, "<u4", offset=start), np.array(head["lengths"], np.int64))
 
 
 def work_to_json(work: Work) -> dict[str, Any]:
@@ -151,13 +185,9 @@ def job_to_json(job: Job) -> dict[str, Any]:
     }
 
 
-def job_from_json(data: dict[str, Any], payload: bytes) -> Job:
+def job_from_json(data: dict[str, Any], text: Sequence[bytes | memoryview]) -> Job:
     key = (data["key"][0], data["key"][1])
     pieces = tuple(Piece(source, Path(path), start, stop) for source, path, start, stop in data["pieces"])
     blocks = tuple((first, last) for first, last in data["blocks"])
     lot = Lot(key[0], data["kind"], pieces, tuple(data["compressions"]), blocks, data["stream"], 0, data["tag"])
-    return Job(key, lot, data["sample_bytes"], [payload] if data["stream"] else None, data["offset"], data["prefix"])
-
-
-if __name__ == "__main__":
-    main()
+    return Job(key, lot, data["sample_bytes"], text if data["stream"] else None, data["offset"], data["prefix"])
