@@ -13,6 +13,7 @@ from tokenriver import buildfolder, buildplan, reformat, registry
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import BadRows, Ending, commit
 from tokenriver.crew import Crew, open_nursery
+from tokenriver.defaults import UNIT_BYTES
 from tokenriver.early import EarlyOptions, EarlyShards
 from tokenriver.engines._unit import Work
 from tokenriver.engines.nursery import Nursery, TokenizerName
@@ -23,7 +24,7 @@ from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
 from tokenriver.types import Tokenizer
-from tokenriver.units import UNIT_BYTES, make_lots
+from tokenriver.units import make_lots
 
 Progress = Callable[[int, int], None]
 
@@ -239,8 +240,7 @@ def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenize
 
 
 def _early_options(request: _Request, before: Manifest | None, workers: Nursery | None) -> EarlyOptions | None:
-    """How to begin shards early; not where a later unit can change what an earlier one's ids are for, or where there is
-    nobody to do it beside."""
+    """How to begin shards early; not where a later unit can change what an earlier one's ids are for, nor alone."""
     options = request.options
     if workers is None or options.shard_tokens is None or options.format != "native" or options.exact:
         return None

@@ -12,16 +12,16 @@ from typing import Any
 
 import orjson
 
+from tokenriver.defaults import SHARD_TOKENS, TOKENIZER, UNIT_BYTES
 from tokenriver.errors import InputError, LimitError
 from tokenriver.files import free_bytes, list_folder
 from tokenriver.inputs import InputFile
 from tokenriver.manifest import BUILD_FOLDER, Manifest
 from tokenriver.types import SourceOptions, Tokenizer
-from tokenriver.units import UNIT_BYTES, Lot, file_edges
+from tokenriver.units import Lot, file_edges
 
 BLANK_LINE = "blank-line"
 BAD_ROWS_NAME = "bad_rows.jsonl"
-SHARD_TOKENS = 10**8
 MAX_SHARD_TOKENS = 2 * 10**9
 """llm.c counts a shard's ids in 32 bits; the rest is room for the last document."""
 FRAMINGS = ("eos-after", "eos-before", "bos-eos", "none")
@@ -96,7 +96,7 @@ def tokenizer_name(given: str | Path | None, like: str | None) -> str:
     """The tokenizer that was named, else the preset's."""
     if given is None and like == "minimind":
         raise InputError("tokenizer: got none with like 'minimind', expected the path of its tokenizer.json")
-    return str(given if given is not None else preset(like).get("tokenizer", "gpt2"))
+    return str(given if given is not None else preset(like).get("tokenizer", TOKENIZER))
 
 
 def source_options(text_field: str, separator: str | None) -> SourceOptions:

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed or findings, 2 usage, 130 stopped by the user.
 """
 
 import ast
+import gc
 import importlib.util
 import os
 import sys
@@ -20,14 +21,20 @@ import typer
 
 import tokenriver
 from tokenriver import registry
+from tokenriver.commands import _environment
 from tokenriver.errors import RiverError
 
+IMPORTS = 100_000
+"""Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
 ORDER = ("build", "info", "verify", "convert", "batches", "demo", "bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (`arguments` are the words after the program's name); leaves by SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # the process is ours
+        gc.set_threshold(IMPORTS)
+        _environment.one_thread()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # any text of a corpus can be shown on any terminal
@@ -52,7 +59,8 @@ def _app(given: Sequence[str]) -> typer.Typer:
             run = registry.load("commands", name).run
             app.command(name)(_plain_failures("--traceback" in given)(run))
         else:
-            app.command(name, help=_headline(name))(_not_asked)
+            shown = given[:1] != [asked]  # else its help is nowhere to be seen
+            app.command(name, help=_headline(name) if shown else "")(_not_asked)
     return app
 
 

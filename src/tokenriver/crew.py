@@ -14,6 +14,7 @@ from typing import Self
 
 import numpy as np
 
+from tokenriver.defaults import SMALL_INPUT
 from tokenriver.engines._unit import Outcome, Sample, Unreadable
 from tokenriver.engines.local import Pool, run_here
 from tokenriver.engines.nursery import Nursery, TokenizerName
@@ -22,8 +23,6 @@ from tokenriver.inputs import InputFile
 from tokenriver.parts import Receipt
 from tokenriver.tokenizer import load_tokenizer
 
-SMALL_INPUT = 64 << 20
-"""Inputs of less text than this are built in the calling process: workers would cost more than they save."""
 TEXT_PER_STORED_BYTE = 4
 """Of a compressed input, for that decision alone."""
 
@@ -125,7 +124,8 @@ def choose_workers(asked: int | None, files: Sequence[InputFile], cores: int) ->
 
 def open_nursery(asked: int | Nursery | None, name: TokenizerName, files: Sequence[InputFile]) -> Nursery | None:
     """The nursery that was asked for, or a new one if these inputs are worth it."""
-    if isinstance(asked, Nursery):
+    if isinstance(asked, Nursery) and asked.name == name:
         return asked
-    count = choose_workers(asked, files, os.cpu_count() or 1)
+    wanted = asked.count if isinstance(asked, Nursery) else asked
+    count = choose_workers(wanted, files, os.cpu_count() or 1)
     return Nursery(count, name) if count else None

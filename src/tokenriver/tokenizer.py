@@ -7,17 +7,20 @@ Nothing is ever downloaded: what is missing is named, with the folders that were
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import gettempdir
+from typing import TYPE_CHECKING
 
 from tokenriver import registry
 from tokenriver.errors import InputError
-from tokenriver.types import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenriver.types import Tokenizer
 
 # which module reads a file, by the end of its name
 FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece", ".bin": "llmc"}
 FROM_FILES = frozenset(FILES.values())
 
 
-def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), encoder: str = "fast") -> Tokenizer:
+def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), encoder: str = "fast") -> "Tokenizer":
     """The tokenizer of that name, or in that file or folder; encoder is "fast" or "reference" (same ids).
 
     `search`: folders in which a named encoding's rank file, or a bare file name, is looked for. Raises InputError for
@@ -29,7 +32,12 @@ def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), enc
 
 def is_foreign(name: str) -> bool:
     """Is it the dotted name of a module of someone else's?"""
-    return not Path(name).is_dir() and Path(name).suffix not in FILES and "/" not in name and "." in name
+    return (
+        not (Path(name) / "tokenizer.json").is_file()
+        and Path(name).suffix not in FILES
+        and "/" not in name
+        and "." in name
+    )
 
 
 def _resolve(name_or_path: str | Path, search: Sequence[Path]) -> tuple[str, str]:

@@ -18,7 +18,6 @@ from tokenriver.inputs import InputFile
 from tokenriver.streams import read_blocks
 from tokenriver.types import Piece, SourceOptions, StreamSource
 
-UNIT_BYTES = 16 << 20
 EDGE_BYTES = 64 << 10
 SMALL_STREAM = 8
 """Compressed files under unit_bytes / SMALL_STREAM are grouped: text is seldom packed tighter than that."""

@@ -1,13 +1,16 @@
-"""The one place where the environment is read: the launcher's rank, and where tokenizers may lie in local caches."""
+"""The one place that knows the environment: the launcher's rank, and where tokenizers may lie in local caches."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tokenriver
-from tokenriver.corpus import Corpus
 from tokenriver.errors import InputError
 from tokenriver.tokenizer import cache_folders
+
+if TYPE_CHECKING:
+    from tokenriver.corpus import Corpus
 
 
 def rank_and_world_size(
@@ -35,6 +38,12 @@ def tokenizer_folders() -> list[Path]:
     return cache_folders(os.environ)
 
 
-def open_corpus(path: Path, split: str = "train") -> Corpus:
+def one_thread() -> None:
+    """Ask the linear algebra below numpy for no threads of its own: nothing here multiplies matrices, and starting
+    them costs a tenth of a second."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def open_corpus(path: Path, split: str = "train") -> "Corpus":
     """A corpus whose tokenizer is also looked for in the usual caches."""
     return tokenriver.open_corpus(path, split=split, tokenizer_search=tokenizer_folders())

@@ -1,14 +1,16 @@
 """How commands speak: short tables for people, one JSON object for machines, progress on standard error."""
 
+import importlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # C0, DEL and C1: what a terminal may obey; line breaks and tabs are handled by who calls
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -75,24 +77,28 @@ def cell(value: object) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-def console() -> Console:
+def console() -> "Console":
     """Standard output as it is now (tests replace it)."""
-    return Console(file=sys.stdout)
+    made: Console = importlib.import_module("rich.console").Console(file=sys.stdout)
+    return made
 
 
 @contextmanager
 def progress(what: str, unit: str = "bytes") -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error, on a terminal only, that moves to and fro until it knows better; gives the function to
     call with (done, total) in bytes or another unit."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[amount]}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    rich = importlib.import_module("rich.progress")  # only where it is seen: it is a tenth of a second
+    bar = rich.Progress(
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TaskProgressColumn(),
+        rich.TextColumn("{task.fields[amount]}"),
+        rich.TimeElapsedColumn(),
+        console=rich.Console(stderr=True),
         transient=True,
-        disable=not sys.stderr.isatty(),
     )
     with bar:
         task = bar.add_task(what, total=None, amount="")

@@ -1,6 +1,9 @@
 """Turn text into a corpus of token ids: exact, parallel, and safe to stop at any moment."""
 
+import os
 import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +11,8 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment, _output, _report
 from tokenriver.commands import _options as option
-from tokenriver.units import UNIT_BYTES
+from tokenriver.defaults import SMALL_INPUT, TOKENIZER, UNIT_BYTES
+from tokenriver.engines.nursery import Nursery, TokenizerName
 
 Inputs = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or globs.", show_default=False)]
 
@@ -48,7 +52,9 @@ def run(
     Example:  tokenriver build text.jsonl.zst -o corpus --val-fraction 0.01
     """
     begin = time.perf_counter()
-    with _output.progress(f"building {out}") as report:
+    search = _environment.tokenizer_folders()
+    known = tokenizer or (TOKENIZER if like is None else None)
+    with _early(inputs, workers, known, encoder) as early, _output.progress(f"building {out}") as report:
         result = tokenriver.build(
             inputs,
             out,
@@ -62,7 +68,7 @@ def run(
             max_tokens=max_tokens,
             shard_tokens=shard_tokens,
             unit_bytes=unit_bytes,
-            workers=workers,
+            workers=early or workers,
             source=source,
             text_field=text_field,
             separator=separator,
@@ -73,7 +79,7 @@ def run(
             append=append,
             encoder=encoder,
             encoder_check=encoder_check == "on",
-            search=_environment.tokenizer_folders(),
+            search=search,
             progress=report,
         )
     values: dict[str, Any] = result.as_dict()
@@ -82,3 +88,18 @@ def run(
     else:
         _output.heading(str(out))
         _report.built(values, time.perf_counter() - begin)
+
+
+def _early(
+    inputs: Sequence[str], workers: int | None, tokenizer: str | None, encoder: str
+) -> AbstractContextManager[Nursery | None]:
+    """Workers that start while the build itself is still being imported, where it is sure to want them and their
+    tokenizer is known without asking a preset."""
+    if workers is None:
+        sizes = [os.path.getsize(path) for path in inputs if os.path.isfile(path)]
+        if len(sizes) == len(inputs) and sum(sizes) >= SMALL_INPUT:
+            workers = os.cpu_count() or 1
+    if workers is None or workers < 1 or tokenizer is None:
+        return nullcontext()
+    search = tuple(str(folder) for folder in _environment.tokenizer_folders())
+    return Nursery(workers, TokenizerName(tokenizer, search, encoder))
