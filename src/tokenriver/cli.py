@@ -41,7 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with warnings.catch_warnings(), _plain_failures("--traceback" in given):
         warnings.simplefilter("default")
         warnings.showwarning = _show_warning
-        _app(given)(given, prog_name="tokenriver")
+        try:
+            _app(given)(given, prog_name="tokenriver")
+        finally:
+            if arguments is None:
+                gc.freeze()  # else the interpreter looks through everything once more before it ends
 
 
 def _app(given: Sequence[str]) -> typer.Typer:

@@ -78,6 +78,8 @@ class Crew:
         else:
             self._pool.run(feeder.jobs(), feeder.work, finished)
         self._raise_checks(wait=True)
+        if self._pool is not None:
+            self._pool.dismiss()
 
     def _warn(self) -> None:
         """Pass on what the workers were warned of when they loaded the tokenizer."""

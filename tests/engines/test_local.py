@@ -1,5 +1,7 @@
 """The pool of workers: death, errors and interruption end it within moments, and leave a build that can go on."""
 
+import errno
+import gzip
 import multiprocessing
 import os
 import signal
@@ -16,7 +18,7 @@ from small_builds import QuickDisk, files_of, small_build, some_texts, write_row
 from tokenriver import crew, files
 from tokenriver.engines import nursery
 from tokenriver.engines.local import Pool
-from tokenriver.engines.nursery import Nursery
+from tokenriver.engines.nursery import Nursery, TokenizerName
 from tokenriver.errors import InputError, RiverError
 
 OPTIONS: dict[str, object] = {"workers": 3, "unit_bytes": 2048}
@@ -185,3 +187,86 @@ def test_an_unguarded_script_is_not_run_again_by_its_workers(tmp_path: Path, row
     assert ran.stdout == "script\n"
     assert ran.stderr == ""
     assert files_of(tmp_path / "a") == files_of(tmp_path / "b")
+
+
+def test_the_gates_process_that_is_killed_stops_the_build(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        if not killed:
+            killed.append(started[0].born().pids[-1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    with pytest.raises(RiverError, match=r"encoder check: its process died \(killed by signal 9\); run the same"):
+        small_build(rows, tmp_path / "out", progress=kill, tokenizer="gpt2", workers=2, unit_bytes=1 << 14)
+    assert gone(started)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_a_nursery_that_is_killed_stops_the_build(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
+    def kill(done: int, total: int) -> None:
+        started[0]._nursery.process.kill()
+
+    with pytest.raises(RiverError, match=r"worker \d: died \(killed by signal 9\) at "):
+        small_build(rows, tmp_path / "out", progress=kill, **OPTIONS)
+    started[0]._nursery.process.wait()
+    assert small_build(rows, tmp_path / "out", **OPTIONS).resumed >= 1
+
+
+@pytest.mark.parametrize("broken", ["memfd_create", "ftruncate"])
+def test_without_shared_memory_text_goes_over_the_pipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """A system that has no files in memory, and a limit on the size of files."""
+    path = write_rows(tmp_path / "rows.jsonl", some_texts(400))
+    packed = tmp_path / "rows.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+
+    shorten = os.ftruncate
+
+    def refuse(fd: int, size: int) -> None:
+        if "memfd" in os.readlink(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.EFBIG, "File too large")
+        shorten(fd, size)
+
+    small_build(packed, tmp_path / "shared", **OPTIONS)
+    if broken == "ftruncate":
+        monkeypatch.setattr(os, "ftruncate", refuse)
+    else:
+        monkeypatch.delattr(os, broken)
+    assert small_build(packed, tmp_path / "piped", **OPTIONS).units > 10
+    assert files_of(tmp_path / "piped") == files_of(tmp_path / "shared")
+
+
+def test_a_nursery_begun_before_is_the_builds(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
+    begun = Nursery(2, TokenizerName("byte", (), "fast"))
+    small_build(rows, tmp_path / "out", **{**OPTIONS, "workers": begun})
+    assert [pool._nursery for pool in started] == [begun]
+    assert gone(started)
+    begun.close()
+    with Nursery(2, TokenizerName("byte", (), "fast")) as unused:
+        pass
+    assert unused.process.returncode is not None
+
+
+def test_a_tokenizer_of_someone_elses_is_loaded_by_every_worker(
+    tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch, started: list[Pool]
+) -> None:
+    """It may start threads, which would not survive a fork."""
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "words.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    small_build(rows, tmp_path / "out", **{**OPTIONS, "tokenizer": "my_lab.words"})
+    assert started[0].born().encoder is None
+    small_build(rows, tmp_path / "byte", **OPTIONS)
+    ids = {name: data for name, data in files_of(tmp_path / "out").items() if name.endswith(".bin")}
+    assert ids == {name: data for name, data in files_of(tmp_path / "byte").items() if name.endswith(".bin")}
+
+
+OWN = """
+import threading
+from tokenriver.tokenizers import byte
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+load = byte.load
+"""

@@ -72,6 +72,10 @@ class Pool:
             self._join(kill=run.stop.is_set())
         run.raise_failure()
 
+    def dismiss(self) -> None:
+        """Nothing more will be asked of anybody; what is waited for at the end ends meanwhile."""
+        self._nursery.kill()
+
     def _join(self, *, kill: bool) -> None:
         if kill:
             self._nursery.kill()

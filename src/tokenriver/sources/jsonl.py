@@ -25,6 +25,8 @@ STREAMS = True
 LOCAL_ENDS = True
 
 _RUN = 512  # rows that are tried together before each is looked at by itself
+_GLANCE = 1 << 14
+_LONG = 1 << 10  # bytes of a line from which on to look for its end beats splitting
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
@@ -112,7 +114,7 @@ def _lines(blocks: Iterator[bytes], offset: int, limit: int) -> Iterator[tuple[i
     position = offset  # of the next block; `offset` is that of the line
     for block in blocks:
         position += len(block)
-        lines = block.split(b"\n")
+        lines = _split(block)
         tail = lines.pop()
         if not lines:
             size += len(tail)
@@ -134,6 +136,18 @@ def _lines(blocks: Iterator[bytes], offset: int, limit: int) -> Iterator[tuple[i
         held = [tail] if tail else []
     if size:
         yield offset, [b"".join(held)] if size <= limit else []
+
+
+def _split(block: bytes) -> list[bytes]:
+    """block.split(b"\\n"), which looks at every byte by itself: where lines are long, `find` is much faster."""
+    if block.count(b"\n", 0, _GLANCE) > _GLANCE // _LONG:
+        return block.split(b"\n")
+    lines, start = [], 0
+    while (end := block.find(b"\n", start)) >= 0:
+        lines.append(block[start:end])
+        start = end + 1
+    lines.append(block[start:])
+    return lines
 
 
 def _first_row(piece: Piece) -> int:
