@@ -22,8 +22,9 @@ BOOT = (
     "import gc, os, sys; gc.set_threshold(100_000); os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
     "given = sys.argv[1]; sys.path[:] = sys.argv[2:]; from tokenriver.engines._hatch import main; main(given)"
 )
-"""Run with `python -I -c`: the same search path as the parent, its script not imported again. A worker multiplies no
-matrices, and starting threads for it costs 0.1 s; importing makes no garbage, and looking for it costs as much."""
+"""Run with `python -I -B -c`: the same search path as the parent, its script not imported again, and no bytecode
+written, which a limit on the size of files would cut. A worker multiplies no matrices, and starting threads for it
+costs 0.1 s; importing makes no garbage, and looking for it costs as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ def _start_process(given: str, inherited: list[int]) -> "subprocess.Popen[bytes]
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-W", "ignore", "-c", BOOT, given, *_search_path()],
+            [sys.executable, "-I", "-B", "-W", "ignore", "-c", BOOT, given, *_search_path()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
