@@ -6,7 +6,8 @@ from types import ModuleType
 
 import numpy as np
 
-from tokenriver.types import Content, Ids, Int32, Int64, Target, WrittenFile
+from tokenriver.storage import Content, Target, WrittenFile
+from tokenriver.types import Ids, Int32, Int64
 
 
 def made_target(dtype: str = "uint16", *, split: str = "train", shards: int = 1, layout: str = "") -> Target:

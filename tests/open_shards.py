@@ -1,6 +1,6 @@
 """What an open shard holds, as lists."""
 
-from tokenriver.types import ShardReader
+from tokenriver.storage import ShardReader
 
 
 def all_ids(reader: ShardReader) -> list[int]:

@@ -73,7 +73,8 @@ def shard_documents(path: Path) -> list[tuple[list[int], int, int]]:
     data, ids = path.with_suffix(".docs").read_bytes(), shard_ids(path)
     assert data[:8] == b"TRDOCS01"
     (k,) = struct.unpack("<q", data[8:16])
-    assert len(data) == 24 + 20 * k and data[16:24] == bytes(8)
+    assert len(data) == 24 + 20 * k
+    assert data[16:24] == bytes(8)
     ends = struct.unpack(f"<{k}q", data[24 : 24 + 8 * k])
     records = struct.unpack(f"<{k}q", data[24 + 8 * k : 24 + 16 * k])
     sources = struct.unpack(f"<{k}i", data[24 + 16 * k :])

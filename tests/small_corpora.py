@@ -11,7 +11,7 @@ import numpy as np
 
 from tokenriver.corpus import Corpus
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
-from tokenriver.types import ShardReader
+from tokenriver.storage import ShardReader
 
 Documents = Sequence[Sequence[int]]
 GPT2_FINGERPRINT = "e307582cd8917dff6b915273227f9f5fac5c424d61932bb8b8b6bee2acab8b9d"

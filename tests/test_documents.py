@@ -16,7 +16,8 @@ from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
-from tokenriver.types import Ids, Int32, Int64, ShardReader
+from tokenriver.storage import ShardReader
+from tokenriver.types import Ids, Int32, Int64
 
 
 class Held:

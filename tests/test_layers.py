@@ -14,6 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults"),
+    ("storage",),
     ("streams", "magic", "rules", "locks"),
     ("sources", "tokenizers", "formats", "packing", "sampler"),
     ("manifest_tables",),

@@ -18,7 +18,8 @@ from tokenriver.formats import llmc
 from tokenriver.formats._reader import Blocks, Flat, Opened, Pieces, Reader
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
-from tokenriver.types import Ids, ShardReader
+from tokenriver.storage import ShardReader
+from tokenriver.types import Ids
 
 
 def make_river(folder: Path, shards: Sequence[Sequence[int]], dtype: str = "uint16", limit: int = 64) -> River:

@@ -9,7 +9,7 @@ from tokenriver.corpus import Corpus
 from tokenriver.errors import LimitError, MismatchError
 from tokenriver.flows import Joined
 from tokenriver.manifest import SourceInfo, TokenizerInfo
-from tokenriver.types import Format
+from tokenriver.storage import Format
 
 MODEL_VOCAB_MULTIPLE = 128
 

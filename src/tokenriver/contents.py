@@ -18,7 +18,8 @@ from tokenriver.errors import FormatError, InputError
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, index_name, read_manifest
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
-from tokenriver.types import ShardFile, ShardReader, Tokenizer
+from tokenriver.storage import ShardFile, ShardReader
+from tokenriver.types import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

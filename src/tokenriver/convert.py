@@ -25,8 +25,9 @@ from tokenriver.manifest import (
     read_manifest,
     write_manifest,
 )
+from tokenriver.storage import Format, Target
 from tokenriver.transfer import Cutting, Job, Outcome
-from tokenriver.types import Format, Target, Tokenizer
+from tokenriver.types import Tokenizer
 
 PLAN_NAME = "convert.json"
 LOCK_NAME = "lock"

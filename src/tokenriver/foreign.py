@@ -17,7 +17,8 @@ import numpy as np
 
 from tokenriver import files, magic, registry
 from tokenriver.errors import FormatError, InputError
-from tokenriver.types import Ids, ShardFile
+from tokenriver.storage import ShardFile
+from tokenriver.types import Ids
 
 BLOCKS = 64
 BLOCK_IDS = 2048

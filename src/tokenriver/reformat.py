@@ -17,8 +17,9 @@ from tokenriver.buildplan import BuildOptions
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.manifest import ShardInfo
 from tokenriver.partflow import PartFlow
+from tokenriver.storage import Format, ShardReader, Target
 from tokenriver.transfer import Cutting, Job, Outcome
-from tokenriver.types import Format, Int64, ShardReader, Target, Tokenizer
+from tokenriver.types import Int64, Tokenizer
 
 OURS = ("native", "llmc")
 """Formats whose shards are copied from the parts as they are."""

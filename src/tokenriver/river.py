@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.shelf import LIMIT, Shelf
-from tokenriver.types import Ids, Int64, ShardReader
+from tokenriver.storage import ShardReader
+from tokenriver.types import Ids, Int64
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
 BLOCK_BYTES = 1 << 20

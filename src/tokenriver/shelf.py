@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 
-from tokenriver.types import ShardReader
+from tokenriver.storage import ShardReader
 
 LIMIT = 64
 DECODED = 8

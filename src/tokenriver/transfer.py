@@ -20,7 +20,8 @@ from tokenriver.errors import LimitError
 from tokenriver.flows import Flow
 from tokenriver.formats._docindex import index_header, index_path
 from tokenriver.manifest import FileInfo, ShardInfo
-from tokenriver.types import Content, Format, Ids, Int32, Int64, Target, WrittenFile
+from tokenriver.storage import Content, Format, Target, WrittenFile
+from tokenriver.types import Ids, Int32, Int64
 
 Progress = Callable[[int], None]
 

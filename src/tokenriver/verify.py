@@ -26,7 +26,8 @@ from tokenriver.manifest import (
     index_name,
     read_manifest,
 )
-from tokenriver.types import ShardFile, ShardReader, Tokenizer
+from tokenriver.storage import ShardFile, ShardReader
+from tokenriver.types import Tokenizer
 
 MAX_DIFFERENCES = 100
 BLOCK_IDS = 1 << 22

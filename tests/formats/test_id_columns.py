@@ -1,4 +1,4 @@
-"""Columns of ids that others wrote into Arrow and Parquet files: lists and integers of every type, nulls, none at all."""
+"""Columns of ids that others wrote into Arrow and Parquet files: lists and integers of every type, nulls, none."""
 
 import os
 import pickle
@@ -13,7 +13,7 @@ import pytest
 from id_tables import LAYOUTS, ids_table
 from tokenriver.errors import FormatError
 from tokenriver.formats import parquet
-from tokenriver.types import ShardReader
+from tokenriver.storage import ShardReader
 
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 ROWS = [[1, 2, 3], [], [4], [], [], [5, 6, 7, 8, 9], [10]]

@@ -15,7 +15,8 @@ from hand_made_sets import Documents, ends_of, ids_of, megatron_index, megatron_
 from made_contents import made_content, made_target, write_shards
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _megatron_index, megatron
-from tokenriver.types import Content, Int64
+from tokenriver.storage import Content
+from tokenriver.types import Int64
 
 # a set that Megatron's own module wrote: documents of sequences, and the whole index
 GPT2: Documents = [

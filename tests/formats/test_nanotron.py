@@ -11,7 +11,7 @@ from hand_made_sets import nanotron_file
 from made_contents import made_content, made_target, write_shards
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _nanotron_metadata, nanotron
-from tokenriver.types import Target
+from tokenriver.storage import Target
 
 DOCUMENTS = [[1, 2, 3], [], [4], [5, 65535], []]
 IDS, ENDS = [1, 2, 3, 4, 5, 65535], [3, 3, 4, 6, 6]

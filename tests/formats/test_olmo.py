@@ -17,7 +17,7 @@ from made_contents import made_content, made_target, write_shards
 from open_shards import all_ends, all_ids
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _olmo_bounds, _olmo_rows, olmo
-from tokenriver.types import Content
+from tokenriver.storage import Content
 
 
 def _array(folder: Path, ids: list[int], rows: bytes | None = None, dtype: str = "<u2") -> Path:

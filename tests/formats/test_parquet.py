@@ -15,7 +15,7 @@ from made_contents import made_content, made_target
 from tokenriver.errors import FormatError, RiverError
 from tokenriver.formats import _id_columns, _parquet_footer, _thrift, parquet
 from tokenriver.formats._parquet_footer import Group, Leaf
-from tokenriver.types import ShardReader
+from tokenriver.storage import ShardReader
 
 ENDS = [0, 10, 10, 100, 250, 600]
 LIST = pa.list_(pa.uint16())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.errors import FormatError
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 UNLIMITED = 2**63 - 1
 

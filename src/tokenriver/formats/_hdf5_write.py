@@ -14,7 +14,8 @@ import h5py
 import numpy as np
 
 from tokenriver import files
-from tokenriver.types import Content, Ids, WrittenFile
+from tokenriver.storage import Content, WrittenFile
+from tokenriver.types import Ids
 
 OLDEST = ("earliest", "v110")
 """What every HDF5 library reads."""

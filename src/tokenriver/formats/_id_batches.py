@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.errors import LimitError
-from tokenriver.types import Content, Int64, Target
+from tokenriver.storage import Content, Target
+from tokenriver.types import Int64
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
 SHARD_TOKENS = 1 << 25

@@ -12,7 +12,7 @@ from tokenriver import files, rules
 from tokenriver.errors import FormatError
 from tokenriver.formats import _json_index
 from tokenriver.formats._mds_columns import COLUMNS, MAX_BYTES, VERSION, Column, find_column
-from tokenriver.types import ShardFile
+from tokenriver.storage import ShardFile
 
 _TOP: rules.Table = {"shards": rules.LIST, "version": rules.integer(VERSION, VERSION)}
 _SHARD: rules.Table = {

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tokenriver.formats import _mds_index
 from tokenriver.formats._columns import lengths_of
 from tokenriver.formats._runs import Bytes, insert
-from tokenriver.types import Content, Int64
+from tokenriver.storage import Content
+from tokenriver.types import Int64
 
 SIZE_LIMIT = 1 << 26
 """MDS's own limit of a shard, written into those that keep to it."""

@@ -26,7 +26,8 @@ import numpy as np
 from tokenriver.errors import FormatError
 from tokenriver.formats._columns import BLOCK, first_fall, lengths_of, read_blocks
 from tokenriver.formats._mapping import DTYPES
-from tokenriver.types import Content, Int64
+from tokenriver.storage import Content
+from tokenriver.types import Int64
 
 MAGIC = b"MMIDIDX\0\0"
 VERSION = 1

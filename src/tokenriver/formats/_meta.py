@@ -14,7 +14,7 @@ from pathlib import Path
 from tokenriver.errors import FormatError, LimitError
 from tokenriver.formats import _files
 from tokenriver.formats._mapping import open_regular
-from tokenriver.types import WrittenFile
+from tokenriver.storage import WrittenFile
 
 NAME = "meta.pkl"
 MAX_BYTES = 4 << 20

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenriver.formats._decimals import Bytes, digits, shown
-from tokenriver.types import Content, Int32, Int64
+from tokenriver.storage import Content
+from tokenriver.types import Int32, Int64
 
 LEVEL = 4
 """dolma's is 9, which takes eight times as long and packs such rows no tighter."""

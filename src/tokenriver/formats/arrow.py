@@ -20,7 +20,8 @@ from tokenriver.formats._arrow_file import ArrowFile, Key
 from tokenriver.formats._id_columns import Column, arrow_errors
 from tokenriver.formats._mapping import open_regular, read_head
 from tokenriver.formats._reader import Blocks, Body, Documents, Flat, Opened, Pieces, Reader
-from tokenriver.types import Content, Ids, Int64, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
+from tokenriver.types import Ids, Int64
 
 SUFFIX = ".arrow"
 STORES = frozenset({"doc_ends", "dtype", "count"})

@@ -22,7 +22,7 @@ from tokenriver.formats._hdf5_open import library, opened
 from tokenriver.formats._hdf5_write import OLDEST, Style, write_ids
 from tokenriver.formats._mapping import id_dtype
 from tokenriver.formats._reader import Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".h5"
 OTHER_SUFFIX = ".hdf5"

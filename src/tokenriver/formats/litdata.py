@@ -27,7 +27,8 @@ from tokenriver.formats._json_index import INDEX, MAX_BYTES, Folder, check_uniqu
 from tokenriver.formats._mapping import DTYPES as ID_DTYPES
 from tokenriver.formats._mapping import id_dtype, map_array, open_regular, read_head
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
-from tokenriver.types import Content, Int64, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
+from tokenriver.types import Int64
 
 SUFFIX = ".bin"
 STORES = frozenset({"doc_ends", "dtype", "count"})

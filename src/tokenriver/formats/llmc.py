@@ -10,7 +10,7 @@ from pathlib import Path
 from tokenriver.formats import _files
 from tokenriver.formats._bin import LLMC_HEADER_BYTES, LLMC_MAX_TOKENS, has_llmc_magic, llmc_header, map_llmc
 from tokenriver.formats._reader import Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".bin"
 STORES = frozenset({"dtype", "count"})

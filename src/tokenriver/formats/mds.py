@@ -25,7 +25,7 @@ from tokenriver.formats._mds_columns import MAX_BYTES
 from tokenriver.formats._mds_shard import MAX_JSON, Samples, own_columns, read_samples
 from tokenriver.formats._mds_write import Kind
 from tokenriver.formats._reader import Body, Documents, Flat, Opened, Pieces, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".mds"
 PACKED_SUFFIX = ".mds.zstd"

@@ -19,7 +19,7 @@ from tokenriver.formats import _megatron_index as _index
 from tokenriver.formats._columns import lengths_of
 from tokenriver.formats._mapping import id_dtype, open_regular, read_head, regular_size
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".bin"
 INDEX = ".idx"

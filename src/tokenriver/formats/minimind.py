@@ -18,7 +18,8 @@ from tokenriver.formats._columns import lengths_of, read_blocks
 from tokenriver.formats._mapping import DTYPES as KINDS
 from tokenriver.formats._mapping import id_dtype, open_regular, read_head, regular_size
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
-from tokenriver.types import Content, Int64, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
+from tokenriver.types import Int64
 
 SUFFIX = ".bin"
 NAME = "tokens.bin"

@@ -13,7 +13,7 @@ from tokenriver.formats import _files, _meta
 from tokenriver.formats._bin import has_llmc_magic
 from tokenriver.formats._mapping import id_dtype, open_regular, read_head
 from tokenriver.formats._reader import Flat, Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".bin"
 STORES: frozenset[str] = frozenset()

@@ -19,7 +19,7 @@ from tokenriver.formats import _nanotron_metadata as _metadata
 from tokenriver.formats._mapping import DTYPES as KINDS
 from tokenriver.formats._mapping import id_dtype, map_array, open_regular, regular_size
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".ds"
 INDEX = ".index"

@@ -17,7 +17,7 @@ from tokenriver.formats._mapping import DTYPES as ID_DTYPES
 from tokenriver.formats._mapping import id_dtype, open_regular, read_head
 from tokenriver.formats._olmo_bounds import MAX_EMPTY, bounds_path
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".npy"
 STORES = frozenset({"doc_ends"})

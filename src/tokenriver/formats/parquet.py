@@ -22,7 +22,8 @@ from tokenriver.formats._id_columns import Column, Span, arrow_errors
 from tokenriver.formats._mapping import open_regular, read_head
 from tokenriver.formats._parquet_footer import Group
 from tokenriver.formats._reader import Blocks, Documents, Opened, Reader
-from tokenriver.types import Content, Ids, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
+from tokenriver.types import Ids
 
 SUFFIX = ".parquet"
 STORES = frozenset({"doc_ends", "dtype", "count"})

@@ -19,7 +19,7 @@ from tokenriver.formats import _ends, _files, _json_index
 from tokenriver.formats._mapping import DTYPES as ID_DTYPES
 from tokenriver.formats._mapping import id_dtype, map_array, open_regular
 from tokenriver.formats._reader import Documents, Flat, Opened, Reader
-from tokenriver.types import Content, ShardFile, Target, WrittenFile
+from tokenriver.storage import Content, ShardFile, Target, WrittenFile
 
 SUFFIX = ".safetensors"
 STORES = frozenset({"doc_ends", "dtype", "count"})

@@ -22,9 +22,10 @@ from pathlib import Path
 
 from tokenriver import files, registry
 from tokenriver.errors import FormatError, InputError, LimitError
+from tokenriver.storage import WrittenFile
 from tokenriver.tokenizers import _pieces
 from tokenriver.tokenizers._bpe import BpeTokenizer
-from tokenriver.types import Ids, Int64, Tokenizer, WrittenFile
+from tokenriver.types import Ids, Int64, Tokenizer
 
 SUFFIXES = (".bin",)
 MAGIC = 20240328
