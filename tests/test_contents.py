@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tokenriver
 from small_corpora import TOKENIZER, index_bytes, make_corpus, river_of, shard_bytes
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.errors import FormatError, InputError
@@ -151,3 +152,25 @@ def test_documents_by_an_id_only_where_the_files_have_none(tmp_path: Path) -> No
     told = open_corpus(tmp_path, eos_id=5)
     assert [told.doc_bounds(i) for i in range(2)] == [(0, 4), (4, 7)], "what the files say comes first"
     assert not any("document" in text for text in told.assumptions)
+
+
+def test_a_companion_that_is_a_link_is_refused(tmp_path: Path, quick_disk: None) -> None:
+    make_corpus(tmp_path / "a", {"train": [[[1, 2], [3]]]})
+    tokenriver.convert(tmp_path / "a", tmp_path / "b", format="megatron")
+    index = tmp_path / "b" / "tokens_train.idx"
+    index.rename(tmp_path / "elsewhere.idx")
+    index.symlink_to(tmp_path / "elsewhere.idx")
+    corpus = tokenriver.open_corpus(tmp_path / "b")
+    with pytest.raises(FormatError, match=r"tokens_train\.idx: got a symbolic link, expected a regular file"):
+        corpus.read(0, 3)
+
+
+def test_files_called_train_and_val_say_more_than_their_folder(tmp_path: Path, quick_disk: None) -> None:
+    make_corpus(tmp_path / "a", {"train": [[[1, 2], [3]]], "val": [[[4]]]})
+    tokenriver.convert(tmp_path / "a", tmp_path / "b", format="hdf5", name="x")
+    (tmp_path / "c").mkdir()
+    for split in ("train", "val"):
+        path = next((tmp_path / "b" / split).glob("*.h5"))
+        (tmp_path / "c" / f"{split}.h5").write_bytes(path.read_bytes())
+    found = [tokenriver.open_corpus(tmp_path / "c", split=split).read(0, 1).tolist() for split in ("train", "val")]
+    assert found == [[1], [4]]

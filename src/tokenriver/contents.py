@@ -56,6 +56,8 @@ class Contents:
     shards: tuple[Shard, ...]
     fingerprint: str
     manifest: Manifest | None = None
+    root: Path | None = None
+    """The folder of the manifest."""
     assumptions: tuple[str, ...] = ()
     largest: int | None = None
     """Largest id of the sample; None where a manifest says what the vocabulary is."""
@@ -76,20 +78,18 @@ def look(asked: Asked) -> Contents:
 def make_shelf(contents: Contents) -> Shelf:
     """The shards, opened when they are used and checked against what is known of them."""
     module = registry.load("formats", contents.format)
-    names = [] if contents.manifest is None else [info.file for info in contents.manifest.split(contents.split)]
-    unseen = bytearray(b"\1" * len(names)) or bytearray(len(contents.shards))
+    root, manifest = contents.root, contents.manifest
+    unseen = bytearray(len(contents.shards)) if manifest is None else bytearray(b"\1" * len(contents.shards))
+    others = [] if manifest is None else [info.file for info in manifest.files]
 
     def opener(number: int) -> ShardReader:
         shard = contents.shards[number]
-        if unseen[number]:
-            # the corpus itself may be reached by a link, a folder in it may not
-            if "/" in names[number] and shard.path.parent.is_symlink():
-                raise FormatError(
-                    f"{shard.path.parent}: got a symbolic link, expected a folder; put the folder itself there"
-                )
-            _check_regular(shard.path)
-            if shard.num_documents is not None:
-                _check_regular(shard.path.with_name(index_name(shard.path.name)))
+        if unseen[number] and root is not None:
+            name = shard.path.relative_to(root).as_posix()
+            indexes = [] if shard.num_documents is None else [index_name(name)]
+            for file in [name, *indexes, *others]:
+                _check_inside(root, file)
+            others.clear()
             unseen[number] = 0
         reader: ShardReader = module.open_reader(shard.path, dtype=contents.dtype.name)
         if reader.num_tokens != shard.num_tokens or reader.dtype != contents.dtype:
@@ -102,8 +102,12 @@ def make_shelf(contents: Contents) -> Shelf:
     return Shelf(opener)
 
 
-def _check_regular(path: Path) -> None:
-    """A name from a manifest must be a file of that folder, or of a folder in it: a link could lead anywhere."""
+def _check_inside(root: Path, name: str) -> None:
+    """A name from a manifest must be a file of its folder, or of a folder in it: a link could lead anywhere. The
+    corpus itself may be reached by one."""
+    path = root / name
+    if path.parent != root and path.parent.is_symlink():
+        raise FormatError(f"{path.parent}: got a symbolic link, expected a folder; put the folder itself there")
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError as error:
@@ -126,7 +130,7 @@ def _ours(folder: Path, manifest: Manifest, asked: Asked) -> Contents:
     shards = tuple(Shard(folder / i.file, i.num_tokens, i.num_documents if i.index_bytes else None) for i in infos)
     dtype = np.dtype(manifest.dtype)
     fingerprint = manifest.river_fingerprint(asked.split)
-    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest)
+    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest, folder)
 
 
 def _no_split(path: Path, split: str, splits: tuple[str, ...]) -> InputError:

@@ -98,6 +98,9 @@ def _matches(path: Path, format: str | None) -> Found:
 
 def _by_split(path: Path, shards: Iterable[ShardFile], *, folders: bool) -> dict[str, tuple[ShardFile, ...]]:
     own = FOLDERS.get(path.name if path.is_dir() else path.parent.name, "train") if folders else None
+    shards = list(shards)
+    if len({split_of(shard.path.name) for shard in shards}) > 1:
+        own = None  # files called train and val side by side say more than their folder
     splits: dict[str, list[ShardFile]] = {}
     for shard in shards:
         splits.setdefault(own or split_of(shard.path.name), []).append(shard)
