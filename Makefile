@@ -1,11 +1,12 @@
 # Everything works from a clean clone: each target first makes the virtual environment that it needs.
 #   make demo       the main job on real text found on this machine
 #   make test       the suite (no torch, no browser);   make test-all adds torch, the peers' libraries and the slow tests
-#   make check      format, lint, types;   make bench, make soak: the measurements and the long runs
+#   make check      format, lint, types;   make bench, make soak, make fuzz: the measurements and the long runs
 
-.PHONY: demo test test-all check bench soak clean
+.PHONY: demo test test-all check bench soak fuzz clean
 .DELETE_ON_ERROR:
 PROCESSES ?= 2
+SECONDS ?= 600
 # of test-all: none means every test; "slow or interop or torch" only what test leaves out
 MARKS ?=
 PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES)
@@ -16,7 +17,7 @@ demo: .venv/.core
 test: .venv-test/.test
 	$(PYTEST)
 
-test-all: .venv-test/.all
+test-all: .venv-test/.all .venv-peers/.all
 	$(PYTEST) -m "$(MARKS)"
 
 check: .venv-test/.test
@@ -30,6 +31,10 @@ bench: .venv-test/.test
 soak: .venv-test/.test
 	.venv-test/bin/python scripts/soak
 
+# SECONDS for each parser; crashes are kept in tests/attacks/corpus
+fuzz: .venv-test/.test
+	.venv-test/bin/python tests/attacks/fuzzing.py $(SECONDS)
+
 .venv/.core: pyproject.toml scripts/setup
 	scripts/setup .venv .core -e .
 
@@ -41,5 +46,9 @@ soak: .venv-test/.test
 	SETUP_PIP=1 scripts/setup .venv-test .torch 'torch==2.13.0'
 	SETUP_PIP=1 scripts/setup .venv-test .all -e '.[check,test-all]'
 
+# the peers' own libraries, each in an environment of its own, with the torch of the one above
+.venv-peers/.all: .venv-test/.all scripts/peers $(wildcard tests/interop/peers/requirements/*.txt)
+	scripts/peers .venv-test
+
 clean:
-	rm -rf .venv .venv-test demo bench-work .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-test .venv-peers demo bench-work .mypy_cache .ruff_cache .pytest_cache .hypothesis

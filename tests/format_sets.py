@@ -9,10 +9,10 @@ from types import ModuleType
 import numpy as np
 
 from made_contents import made_content, made_target, write_shards
-from small_corpora import index_bytes, ids_of
+from small_corpora import ids_of, index_bytes
 from tokenriver import registry
 from tokenriver.errors import LimitError
-from tokenriver.types import Content, ShardFile, ShardReader
+from tokenriver.storage import Content, ShardFile, ShardReader
 
 Shards = Sequence[Sequence[Sequence[int]]]
 """Shards of documents of ids."""
