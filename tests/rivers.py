@@ -25,6 +25,14 @@ class ArrayRiver:
         for line, start in enumerate(starts.tolist()):
             out[line] = self.ids[start : start + n]
 
+    def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
+        runs = zip(starts.tolist(), sizes.tolist(), strict=True)
+        out[:] = np.concatenate([self.ids[s : s + n] if s >= 0 else np.zeros(n, np.int64) for s, n in runs]).reshape(out.shape)
+
+    def doc_ends(self) -> Int64:
+        assert self.edges is not None
+        return np.array(self.edges[1:], np.int64)
+
     def document_at(self, position: int) -> int:
         assert self.edges is not None
         return int(np.searchsorted(self.edges, position, "right")) - 1
@@ -47,6 +55,12 @@ class HugeRiver:
         assert starts.min() >= 0
         assert starts.max() <= self.num_tokens - n
         np.copyto(out, (starts[:, None] + np.arange(n)) % 50_000)
+
+    def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
+        raise AssertionError(starts)
+
+    def doc_ends(self) -> Int64:
+        raise AssertionError(self.num_tokens)
 
     def document_at(self, position: int) -> int:
         raise AssertionError(position)

@@ -19,7 +19,7 @@ LADDER = (
     ("sources", "tokenizers", "formats", "packing", "sampler"),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course"),
-    ("inputs", "river"),
+    ("inputs", "river", "sequences"),
     ("units", "documents"),
     ("parts", "contents"),
     ("corpus",),

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver.course import Course, Stretch
+from tokenriver.course import Course, Runs, Stretch
+from tokenriver.sequences import documents_of_runs, edges_of_runs, of_windows
 from tokenriver.types import IGNORE, Bools, Int32, Int64, River
 
 FILLER_ID = 0
-NO_DOCUMENT = -1
 
 
 class Ring:
@@ -91,7 +91,10 @@ class Batch:
     def num_targets(self) -> int:
         """Positions with loss. Ranks differ where world_size does not divide the batch: sum losses and targets over
         ranks, then divide."""
-        return self._filled * self._stretch.course.packing.seq_len
+        if self._stretch.runs is None:
+            return self._filled * self._stretch.course.packing.seq_len
+        runs = self._packed()
+        return int(runs.sizes[runs.starts >= 0].sum())
 
     @property
     def step(self) -> int:
@@ -138,24 +141,27 @@ class Batch:
     def document_ids(self) -> Int64:
         """(B, T) int64: the document that each input id lies in; -1 in filler rows and where the format has no
         document bounds."""
-        return self._documents()[0]
+        rows, width = self.input_ids.shape
+        if self._stretch.runs is None:
+            return self._sequences()[0]
+        return documents_of_runs(self._stretch.course.river, self._packed(), rows, width)
 
     @property
     def position_ids(self) -> Int64:
         """(B, T) int64: positions from 0 in each sequence, one document's run inside a row."""
-        edges = self._documents()[1]
+        edges = self._edges()
         positions = np.arange(edges[-1], dtype=np.int64) - np.repeat(edges[:-1], np.diff(edges))
         return positions.reshape(self.input_ids.shape)
 
     @property
     def cu_seqlens(self) -> Int32:
         """(n + 1,) int32: where the n sequences start in the flattened rows, and B * T; a filler row is one."""
-        return self._documents()[1].astype(np.int32)
+        return self._edges().astype(np.int32)
 
     @property
     def max_seqlen(self) -> int:
         """Length of the longest sequence."""
-        return int(np.diff(self._documents()[1]).max())
+        return int(np.diff(self._edges()).max())
 
     @property
     def _filled(self) -> int:
@@ -165,17 +171,63 @@ class Batch:
     def _micro(self) -> int:
         return self._stretch.first + self._index * self._stretch.stride
 
-    def _documents(self) -> tuple[Int64, Int64]:
-        """(document of each position, edges of the sequences in the flattened rows), worked out once."""
+    def _edges(self) -> Int64:
+        """Edges of the sequences in the flattened rows."""
+        rows, width = self.input_ids.shape
+        return edges_of_runs(self._packed(), rows, width) if self._stretch.runs is not None else self._sequences()[1]
+
+    def _packed(self) -> Runs:
+        return self._stretch.runs_of(self._index, self._filled)
+
+    def _sequences(self) -> tuple[Int64, Int64]:
+        """(document of each position, edges of the sequences in the flattened rows) of windows, worked out once."""
         if self._runs is None:
             rows, width = self.input_ids.shape
             starts = self._stretch.starts[self._index, : self._filled].tolist()
-            self._runs = _runs(self._stretch.course.river, starts, rows, width)
+            self._runs = of_windows(self._stretch.course.river, starts, rows, width)
         return self._runs
 
 
 def serve(course: Course, first: int, stride: int, stop: int | None, ring: Ring) -> Generator[Batch, None, None]:
-    """Micro-batches first, first + stride, ... below stop, in buffers of the ring. The hot path."""
+    """Micro-batches first, first + stride, ... below stop, in buffers of the ring."""
+    make = _serve_windows if course.packing.windows else _serve_packed
+    return make(course, first, stride, stop, ring)
+
+
+def _serve_packed(
+    course: Course, first: int, stride: int, stop: int | None, ring: Ring
+) -> Generator[Batch, None, None]:
+    """Rows of several spans: inputs and targets are filled apart, since the last id of a span is no input."""
+    ahead, take = course.ahead(stride), ring.take
+    while stop is None or first < stop:
+        count = ahead if stop is None else min(ahead, -(-(stop - first) // stride))
+        stretch = course.stretch(first, stride, count)
+        for index, filled in enumerate(stretch.filled):
+            buffer, targets = take(), take()
+            _fill(course.river, stretch.runs_of(index, filled), buffer[:, :-1], targets[:, 1:])
+            yield Batch(stretch, index, buffer, targets)
+            del buffer, targets
+        first += count * stride
+
+
+def _fill(river: River, runs: Runs, inputs: Int64, targets: Int64) -> None:
+    """Fill the rows that the runs make, and the rest with filler."""
+    filled, width = len(runs.ends), inputs.shape[1]
+    if filled:
+        starts = runs.starts
+        river.take(starts, runs.sizes, inputs[:filled])
+        river.take(starts + (starts >= 0), runs.sizes, targets[:filled])
+        padding = runs.sizes[runs.ends - 1]
+        for line in np.flatnonzero(padding).tolist():
+            targets[line, width - padding[line] :] = IGNORE
+    inputs[filled:] = FILLER_ID
+    targets[filled:] = IGNORE
+
+
+def _serve_windows(
+    course: Course, first: int, stride: int, stop: int | None, ring: Ring
+) -> Generator[Batch, None, None]:
+    """Rows that are windows: inputs and targets are views of one buffer. The hot path."""
     length, whole, gather, take = course.packing.seq_len + 1, course.micro_batch, course.river.gather, ring.take
     ahead = course.ahead(stride)
     while stop is None or first < stop:
@@ -216,22 +268,3 @@ def _gather_some(river: River, starts: Int64, buffer: Int64, targets: Int64) -> 
     np.copyto(targets[:filled], buffer[:filled])
     buffer[filled:] = FILLER_ID
     targets[filled:] = IGNORE
-
-
-def _runs(river: River, starts: list[int], rows: int, width: int) -> tuple[Int64, Int64]:
-    documents = np.full((rows, width), NO_DOCUMENT, np.int64)
-    edges: list[int] = []
-    for line, start in enumerate(starts):
-        if river.num_documents is None:
-            edges.append(line * width)
-            continue
-        at, document = start, river.document_at(start)
-        while at < start + width:
-            stop = river.doc_bounds(document)[1]
-            if stop > at:
-                documents[line, at - start : stop - start] = document
-                edges.append(line * width + at - start)
-                at = stop
-            document += 1
-    edges.extend(range(len(starts) * width, (rows + 1) * width, width))
-    return documents, np.array(edges, np.int64)

@@ -115,6 +115,16 @@ class Corpus:
 
     # ------------------------------------------------------------------------------------ documents
 
+    def take(self, starts: Int64, sizes: Int64, out: Out) -> None:
+        """Fill out, row by row, with the ids [s, s + n) of each start and size, (k,) int64, one run after another; a
+        start of -1 stands for zeros. LimitError outside the river or for an id that out's dtype cannot hold."""
+        self._river.take(starts, sizes, out)
+
+    def doc_ends(self) -> Int64:
+        """(num_documents,) int64: the river position after each document, 8 bytes a document."""
+        self._need_documents()
+        return self.documents.ends()
+
     def doc_bounds(self, index: int) -> tuple[int, int]:
         """River positions [start, stop) of a document, framing included; LimitError for one that is not there."""
         self._need_documents()

@@ -90,16 +90,53 @@ class Course:
         numbers, filled = self.cells(micros)
         grid = numbers[:, None] + np.arange(self.micro_batch, dtype=np.int64)
         rows, epochs = self.sampler.locate(grid.ravel())
-        starts = self.packing.starts(rows, epochs).reshape(grid.shape)
+        runs = None
+        if self.packing.windows:
+            starts = self.packing.starts(rows, epochs).reshape(grid.shape)
+        else:
+            runs = _runs(self.packing, rows)
+            starts = np.empty((count, 0), np.int64)
         rows = rows.reshape(grid.shape)
         if filled.min() < self.micro_batch:
             rows[np.arange(self.micro_batch) >= filled[:, None]] = -1
-        return Stretch(self, first, stride, numbers, filled.tolist(), rows, starts)
+        return Stretch(self, first, stride, numbers, filled.tolist(), rows, starts, runs)
 
     def ahead(self, stride: int) -> int:
         """Micro-batches of one stretch: thousands of rows, but hardly more than an epoch of a small corpus."""
         epoch = max(1, self.sampler.num_rows // self.sampler.global_batch) * self.micros
         return max(1, min(STRETCH_ROWS // self.micro_batch, epoch // stride))
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What fills some cells of T positions, run by run: those of cell c are ends[c - 1] to ends[c]."""
+
+    ends: Int64
+    starts: Int64
+    """River position of each run's first input id; -1 for padding, the last run of a cell."""
+    sizes: Int64
+    """Positions, which is one less than the ids of the span; the padding of a full cell is a run of 0."""
+
+    def cells(self, first: int, last: int) -> "Runs":
+        """The runs of the cells [first, last)."""
+        begin = int(self.ends[first - 1]) if first else 0
+        here = slice(begin, int(self.ends[last - 1]) if last else 0)
+        return Runs(self.ends[first:last] - begin, self.starts[here], self.sizes[here])
+
+
+def _runs(packing: Packing, rows: Int64) -> Runs:
+    """The spans of rows as runs of positions, each row filled up by a run of padding."""
+    which, starts, stops = packing.spans(rows, 0)
+    counts = np.bincount(which, minlength=len(rows))
+    ends = np.cumsum(counts + 1)
+    padding = ends - 1
+    inside = np.ones(int(ends[-1]), np.bool_)
+    inside[padding] = False
+    out_starts, sizes = np.full(len(inside), -1, np.int64), np.empty(len(inside), np.int64)
+    out_starts[inside], sizes[inside] = starts, stops - starts - 1
+    used = np.bincount(which, stops - starts - 1, minlength=len(rows)).astype(np.int64)
+    sizes[padding] = packing.seq_len - used
+    return Runs(ends, out_starts, sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +153,23 @@ class Stretch:
     rows: Int64
     """(k, B) sample of each cell, -1 for filler."""
     starts: Int64
-    """(k, B) river position of each cell's first id; meaningless for filler."""
+    """(k, B) river position of each cell's first id, meaningless for filler; (k, 0) where rows are not windows."""
+    runs: Runs | None
+    """What fills each cell, where rows are not windows."""
 
     def only(self, index: int) -> "Stretch":
         """This stretch cut down to one micro-batch: what travels to another process with it."""
         here = slice(index, index + 1)
         first = self.first + index * self.stride
-        return Stretch(self.course, first, 1, self.numbers[here], self.filled[here], self.rows[here], self.starts[here])
+        runs = None if self.runs is None else self.runs_of(index, self.course.micro_batch)
+        columns = self.numbers[here], self.filled[here], self.rows[here], self.starts[here]
+        return Stretch(self.course, first, 1, *columns, runs)
+
+    def runs_of(self, index: int, cells: int) -> Runs:
+        """The runs of the first `cells` cells of a micro-batch."""
+        assert self.runs is not None, "asked only where rows are not windows"
+        first = index * self.course.micro_batch
+        return self.runs.cells(first, first + cells)
 
 
 def tag(name: str, size: int) -> int:

@@ -118,6 +118,11 @@ class DocumentBounds:
             yield int(self._river.begins[shard]), ends[local:stop], some
             first += stop - local
 
+    def ends(self) -> Int64:
+        """(num_documents,) int64: where each document ends, as river positions."""
+        blocks = [ends + begin for begin, ends, _ in self.between(0, self.count or 0)]
+        return np.concatenate([np.empty(0, np.int64), *blocks])
+
     def walk(self) -> Iterator[tuple[int, int, Ids]]:
         """(source, record, ids) of every document in river order; ids are mapped views where they can be."""
         for shard, path in enumerate(self._paths):

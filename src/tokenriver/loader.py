@@ -51,6 +51,7 @@ class Loader:
         packing: str = "concat",
         overflow: str = "split",
         phase_shift: bool = False,
+        stride: int | None = None,
         order: str = "shuffled",
         seed: int = 0,
         rank: int = 0,
@@ -72,9 +73,11 @@ class Loader:
         for name, given in (("prefetch", prefetch), ("repeat_batch", repeat_batch)):
             _whole(name, 0 if given is None else given, 0)
         _whole("seed", seed, -LARGEST)
-        rows: Packing = registry.load("packing", packing).pack(
-            corpus, seq_len=int(seq_len), overflow=overflow, phase_shift=phase_shift, seed=int(seed)
-        )
+        options: dict[str, Any] = {"overflow": overflow, "phase_shift": phase_shift, "seed": int(seed)}
+        if stride is not None:
+            _only_for("stride", packing, "sliding")
+            options["stride"] = int(stride)
+        rows: Packing = registry.load("packing", packing).pack(corpus, seq_len=int(seq_len), **options)
         sampler = Sampler(len(rows), global_batch=int(global_batch), seed=int(seed), order=order)
         if repeat_batch is not None and steps is None and epochs is not None:
             # row numbers stand still in such a run, so its length is counted in steps
@@ -266,6 +269,11 @@ def _produce(
             ready.put(next(batches, None))
     except BaseException as error:
         ready.put(error)
+
+
+def _only_for(name: str, packing: str, wanted: str) -> None:
+    if packing != wanted:
+        raise InputError(f"{name}: got it with packing {packing!r}, expected {wanted!r}; leave it out")
 
 
 def _whole(name: str, value: object, least: int) -> None:

@@ -95,6 +95,39 @@ class River:
         except (LookupError, TypeError, ValueError):
             self._gather_checked(starts, n, out)
 
+    def take(self, starts: Int64, sizes: Int64, out: Out) -> None:
+        """Fill out, row by row, with the ids [s, s + n) of each start and size, one run after another; a start of -1
+        stands for zeros. LimitError for a run outside the river, or an id that out's dtype cannot hold."""
+        item = self.dtype.itemsize
+        if not self._single and len(self.ends) <= LIMIT:
+            self._prepare(1)
+        joined = b"".join(self._runs(starts, sizes))
+        if len(joined) != out.size * item:
+            raise LimitError(f"sizes: got {len(joined) // item} ids inside the river, expected {out.size}")
+        found = np.frombuffer(joined, self.dtype)
+        if self._signed:
+            _refuse_negative(found)
+        _narrow(found.reshape(out.shape), out)
+
+    def _runs(self, starts: Int64, sizes: Int64) -> Iterable[memoryview | bytes]:
+        """The bytes of runs of ids, one after another."""
+        item, flat = self.dtype.itemsize, self.shelf[0].ids if self._single else None
+        zeros = memoryview(bytes(int(sizes[starts < 0].max(initial=0)) * item))
+        if flat is not None:
+            view, begins, ends = bytes_of(flat), (starts * item).tolist(), ((starts + sizes) * item).tolist()
+            return [view[a:b] if a >= 0 else zeros[: b - a] for a, b in zip(begins, ends, strict=True)]
+        shards = np.searchsorted(self.ends, starts, "right")
+        last = np.minimum(shards, len(self.ends) - 1)
+        if self._views and not (starts + sizes > self.ends[last]).any():
+            offsets = (starts - self.begins[last]) * item
+            views = self._views
+            zipped = zip(last.tolist(), starts.tolist(), offsets.tolist(), (sizes * item).tolist(), strict=True)
+            return [views[s][at : at + n] if start >= 0 else zeros[:n] for s, start, at, n in zipped]
+        out: list[memoryview | bytes] = []
+        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
+            out += self._pieces(np.array([start], np.int64), size) if start >= 0 else [zeros[: size * item]]
+        return out
+
     def _join(self, starts: Int64, n: int) -> Ids:
         """Windows of a few shards, all of them held, as one run of ids; too short if a window crosses shards."""
         shards, item = np.searchsorted(self.ends, starts, "right"), self.dtype.itemsize

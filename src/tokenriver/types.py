@@ -195,12 +195,16 @@ class Packing(Protocol):
     def __len__(self) -> int:
         """Number of rows of one epoch."""
 
+    @property
+    def windows(self) -> bool:
+        """Is every row one span of seq_len + 1 ids, wherever documents end? Else no span crosses a document."""
+
     def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop), one entry a span, grouped by row in the order asked: `row` indexes into `rows`,
         [start, stop) are river positions."""
 
     def starts(self, rows: Int64, epochs: Int64) -> Int64:
-        """River position of each row's first id; every row is one span of seq_len + 1 ids."""
+        """River position of each row's first id."""
 
 
 # ---------------------------------------------------------------------------------------------- reading
@@ -224,8 +228,15 @@ class River(Protocol):
     def gather(self, starts: Int64, n: int, out: Int64) -> None:
         """out[i] = ids[starts[i] : starts[i] + n], out (k, n) int64; windows may cross shards. The hot path."""
 
+    def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
+        """Fill out, row by row, with the ids [s, s + n) of each start and size, one run after another; a start of -1
+        stands for zeros. The sizes sum to out's."""
+
     def document_at(self, position: int) -> int:
         """Number of the document that holds a position, in O(log n)."""
+
+    def doc_ends(self) -> Int64:
+        """(num_documents,) int64: where each document ends."""
 
     def doc_bounds(self, i: int) -> tuple[int, int]:
         """[start, stop) of document i in the river."""

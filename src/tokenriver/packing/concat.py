@@ -24,6 +24,7 @@ class Concat:
     seq_len: int
     phase_shift: bool
     seed: int
+    windows: bool = True
 
     @property
     def tag(self) -> str:

@@ -1,0 +1,37 @@
+"""What the packings by document share: lengths of documents, and how long ones are met."""
+
+import numpy as np
+
+from tokenriver.errors import FormatError, InputError, LimitError
+from tokenriver.types import Int64, River
+
+OVERFLOWS = ("split", "truncate", "drop")
+
+
+def document_ends(river: River, packing: str) -> Int64:
+    """(num_documents,) river position where each document ends; FormatError for a river without bounds."""
+    if river.num_documents is None:
+        raise FormatError(
+            f"packing: got {packing!r} for a corpus without document bounds, expected one with them; give eos_id when "
+            "opening it, or take packing 'concat'"
+        )
+    return river.doc_ends()
+
+
+def check_overflow(overflow: str) -> None:
+    """InputError unless it is one of the three ways to treat documents of more than seq_len + 1 ids."""
+    if overflow not in OVERFLOWS:
+        raise InputError(f"overflow: got {overflow!r}, expected one of {', '.join(OVERFLOWS)}")
+
+
+def check_rows(rows: int, packing: str) -> None:
+    """LimitError for a packing without a row."""
+    if rows < 1:
+        raise LimitError(
+            f"packing {packing!r}: got no row, expected some; no document has the 2 ids that a target needs"
+        )
+
+
+def lengths_of(ends: Int64) -> Int64:
+    """(num_documents,) ids of each document."""
+    return np.diff(ends, prepend=0)

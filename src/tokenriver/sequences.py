@@ -1,0 +1,49 @@
+"""The sequences of a batch: runs of one document inside a row, for attention masks and position ids.
+
+A window shows whatever lies in it, so its sequences are looked up among the documents; a packed row is made of spans
+that cross no document, so they are its sequences. Padding and filler rows are sequences of their own, of no document.
+"""
+
+import numpy as np
+
+from tokenriver.course import Runs
+from tokenriver.types import Int64, River
+
+NO_DOCUMENT = -1
+
+
+def of_windows(river: River, starts: list[int], rows: int, width: int) -> tuple[Int64, Int64]:
+    """(document of each position (rows, width), edges of the sequences in the flattened rows) of windows that start
+    there; the rows behind them are filler."""
+    documents = np.full((rows, width), NO_DOCUMENT, np.int64)
+    edges: list[int] = []
+    for line, start in enumerate(starts):
+        if river.num_documents is None:
+            edges.append(line * width)
+            continue
+        at, document = start, river.document_at(start)
+        while at < start + width:
+            stop = river.doc_bounds(document)[1]
+            if stop > at:
+                documents[line, at - start : stop - start] = document
+                edges.append(line * width + at - start)
+                at = stop
+            document += 1
+    edges.extend(range(len(starts) * width, (rows + 1) * width, width))
+    return documents, np.array(edges, np.int64)
+
+
+def edges_of_runs(runs: Runs, rows: int, width: int) -> Int64:
+    """Edges of the sequences in the flattened rows; those behind the runs' rows are filler."""
+    sizes = runs.sizes[runs.sizes > 0]
+    edges = np.cumsum(sizes) - sizes
+    filler = np.arange(len(runs.ends), rows + 1) * width
+    return np.concatenate([edges, filler])
+
+
+def documents_of_runs(river: River, runs: Runs, rows: int, width: int) -> Int64:
+    """(rows, width) document of each position; -1 for padding and filler."""
+    known = [river.document_at(start) if start >= 0 else NO_DOCUMENT for start in runs.starts.tolist()]
+    documents = np.full(rows * width, NO_DOCUMENT, np.int64)
+    documents[: len(runs.ends) * width] = np.repeat(np.array(known, np.int64), runs.sizes)
+    return documents.reshape(rows, width)
