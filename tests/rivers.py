@@ -27,7 +27,9 @@ class ArrayRiver:
 
     def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
         runs = zip(starts.tolist(), sizes.tolist(), strict=True)
-        out[:] = np.concatenate([self.ids[s : s + n] if s >= 0 else np.zeros(n, np.int64) for s, n in runs]).reshape(out.shape)
+        out[:] = np.concatenate([self.ids[s : s + n] if s >= 0 else np.zeros(n, np.int64) for s, n in runs]).reshape(
+            out.shape
+        )
 
     def doc_ends(self) -> Int64:
         assert self.edges is not None

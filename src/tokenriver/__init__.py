@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.loader import Loader
+    from tokenriver.mixing import Mixture
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.types import IGNORE
     from tokenriver.verify import Finding, verify
@@ -41,6 +42,7 @@ __all__ = [
     "Loader",
     "MismatchError",
     "MissingPackageError",
+    "Mixture",
     "RiverError",
     "build",
     "convert",
@@ -59,6 +61,7 @@ _HOMES = {
     "Corpus": "corpus",
     "Finding": "verify",
     "Loader": "loader",
+    "Mixture": "mixing",
     "build": "build",
     "convert": "convert",
     "load_tokenizer": "tokenizer",

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver.course import Course, Runs, Stretch
+from tokenriver.mixing import JoinedPacking
 from tokenriver.sequences import documents_of_runs, edges_of_runs, of_windows
 from tokenriver.types import IGNORE, Bools, Int32, Int64, River
 
@@ -122,20 +123,31 @@ class Batch:
 
     @property
     def sample_ids(self) -> Int64:
-        """(B,) int64: which sample of the packing each row shows, 0 .. N-1; -1 for filler."""
+        """(B,) int64: which sample of its source's packing each row shows, 0 .. N-1; -1 for filler."""
         rows: Int64 = self._stretch.rows[self._index].copy()
-        return rows
+        bases = self._bases()
+        return rows if bases is None else np.where(rows < 0, -1, rows - bases[self.source_ids])
 
     @property
     def source_ids(self) -> Int64:
         """(B,) int64: which source of a mixture each row comes from, 0 without one; -1 for filler."""
-        sources: Int64 = np.minimum(self._stretch.rows[self._index], 0)
-        return sources
+        rows, bases = self._stretch.rows[self._index], self._bases()
+        if bases is None:
+            return np.minimum(rows, 0)
+        return np.where(rows < 0, -1, np.searchsorted(bases, rows, "right") - 1)
 
     @property
     def source_counts(self) -> Int64:
         """(sources,) int64: rows of each source of a mixture, (1,) without one; filler rows do not count."""
-        return np.array([self._filled], np.int64)
+        bases = self._bases()
+        if bases is None:
+            return np.array([self._filled], np.int64)
+        return np.bincount(self.source_ids[: self._filled], minlength=len(bases) - 1)
+
+    def _bases(self) -> Int64 | None:
+        """First row of each source of a mixture; None without one."""
+        packing = self._stretch.course.packing
+        return packing.bases if isinstance(packing, JoinedPacking) else None
 
     @property
     def document_ids(self) -> Int64:

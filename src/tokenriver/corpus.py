@@ -179,6 +179,11 @@ class Corpus:
         return self.manifest.tokenizer if self.manifest is not None else None
 
     @property
+    def tokenizer_fingerprint(self) -> str | None:
+        """sha256 of what determines the tokenizer that made the ids; None where that is not known."""
+        return self._made_by.fingerprint if self._made_by is not None else None
+
+    @property
     def vocab_size(self) -> int | None:
         """One more than the largest id that the tokenizer has; None where no tokenizer is known."""
         if self._made_by is not None:

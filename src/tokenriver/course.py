@@ -10,12 +10,12 @@ always the last cells of a micro-batch.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tokenriver.errors import InputError, MismatchError
-from tokenriver.sampler import Sampler, share
+from tokenriver.sampler import share
 from tokenriver.types import Int64, Packing, River
 
 STATE_VERSION = 1
@@ -26,13 +26,26 @@ STRETCH_ROWS = 1 << 12
 """Rows whose places are computed in one go."""
 
 
+class Order(Protocol):
+    """Which row comes when: a sampler, or that of a mixture."""
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def global_batch(self) -> int: ...
+    @property
+    def order(self) -> str: ...
+    def locate(self, numbers: Int64) -> tuple[Int64, Int64]:
+        """(rows, epochs) of row numbers, each (k,) int64."""
+
+
 @dataclass(frozen=True, slots=True)
 class Course:
     """One rank's part of a run: pure arithmetic from micro-batch number j, counted from (row, step), to row numbers."""
 
     river: River
     packing: Packing
-    sampler: Sampler
+    sampler: Order
     rank: int
     world_size: int
     micro_batch: int
@@ -103,7 +116,8 @@ class Course:
 
     def ahead(self, stride: int) -> int:
         """Micro-batches of one stretch: thousands of rows, but hardly more than an epoch of a small corpus."""
-        epoch = max(1, self.sampler.num_rows // self.sampler.global_batch) * self.micros
+        rows = self.sampler.num_rows or len(self.packing)
+        epoch = max(1, rows // self.sampler.global_batch) * self.micros
         return max(1, min(STRETCH_ROWS // self.micro_batch, epoch // stride))
 
 

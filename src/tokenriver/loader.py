@@ -24,6 +24,7 @@ from tokenriver import registry
 from tokenriver.batch import Batch, Ring, serve, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.mixing import MixedSampler, Mixture, mixed
 from tokenriver.sampler import Sampler, check_rank
 from tokenriver.types import Packing, River
 
@@ -43,7 +44,7 @@ class Loader:
 
     def __init__(
         self,
-        corpus: River,
+        corpus: River | Mixture,
         *,
         seq_len: int,
         global_batch: int,
@@ -77,15 +78,17 @@ class Loader:
         if stride is not None:
             _only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
-        rows: Packing = registry.load("packing", packing).pack(corpus, seq_len=int(seq_len), **options)
-        sampler = Sampler(len(rows), global_batch=int(global_batch), seed=int(seed), order=order)
+        river, rows, sampler = _lay_out(corpus, (packing, int(seq_len), options), order, int(global_batch))
+        if not sampler.num_rows and steps is None and epochs is not None:
+            raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
         if repeat_batch is not None and steps is None and epochs is not None:
             # row numbers stand still in such a run, so its length is counted in steps
-            steps = epochs * -(-len(rows) // sampler.global_batch)
+            steps = epochs * -(-sampler.num_rows // sampler.global_batch)
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
-        self._names = (corpus.fingerprint, order, rows.tag, "", str(int(seed)))
+        mixture = corpus.tag if isinstance(corpus, Mixture) else ""
+        self._names = (corpus.fingerprint, order, rows.tag, mixture, str(int(seed)))
         self._course = Course(
-            corpus,
+            river,
             rows,
             sampler,
             rank,
@@ -107,8 +110,8 @@ class Loader:
 
     @property
     def num_rows(self) -> int:
-        """N: rows of one epoch, over all ranks."""
-        return self._course.sampler.num_rows
+        """N: rows of one epoch, over all ranks; of a mixture that repeats its sources, all their rows."""
+        return self._course.sampler.num_rows or len(self._course.packing)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -269,6 +272,19 @@ def _produce(
             ready.put(next(batches, None))
     except BaseException as error:
         ready.put(error)
+
+
+def _lay_out(
+    corpus: River | Mixture, packing: tuple[str, int, dict[str, Any]], order: str, global_batch: int
+) -> tuple[River, Packing, Sampler | MixedSampler]:
+    """What is read, where its rows lie and in which order they come."""
+    name, seq_len, options = packing
+    pack = registry.load("packing", name).pack
+    if not isinstance(corpus, Mixture):
+        rows: Packing = pack(corpus, seq_len=seq_len, **options)
+        return corpus, rows, Sampler(len(rows), global_batch=global_batch, seed=options["seed"], order=order)
+    packings = tuple(pack(river, seq_len=seq_len, **options) for river in corpus.rivers)
+    return mixed(corpus, packings, (order, options["seed"], global_batch))
 
 
 def _only_for(name: str, packing: str, wanted: str) -> None:

@@ -189,6 +189,10 @@ class Packing(Protocol):
         """ids of one epoch by fate: "river", "served" (distinct ids that are an input or a target), "unused", ..."""
 
     @property
+    def num_targets(self) -> int:
+        """Positions with loss of one epoch."""
+
+    @property
     def tag(self) -> str:
         """Everything that determines the rows but the corpus, as a short text ("concat T=1024")."""
 

@@ -41,9 +41,13 @@ class BestFit:
         return len(self.row_ends)
 
     @property
+    def num_targets(self) -> int:
+        return int(self.span_sizes.sum()) - len(self.span_sizes)
+
+    @property
     def padding(self) -> int:
         """Positions of an epoch that no id fills."""
-        return len(self) * self.seq_len - int(self.span_sizes.sum()) + len(self.span_sizes)
+        return len(self) * self.seq_len - self.num_targets
 
     def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
@@ -72,7 +76,9 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
     ]
     lost = {name: sum(block.lost[name] for block in blocks) for name in ("too_short", "cut", "dropped")}
     spans_before = np.cumsum([0, *(len(block.starts) for block in blocks)])
-    row_ends = np.concatenate([block.row_ends + before for block, before in zip(blocks, spans_before[:-1], strict=True)])
+    row_ends = np.concatenate(
+        [block.row_ends + before for block, before in zip(blocks, spans_before[:-1], strict=True)]
+    )
     check_rows(len(row_ends), "best_fit")
     starts = np.concatenate([block.starts for block in blocks])
     sizes = np.concatenate([block.sizes for block in blocks])

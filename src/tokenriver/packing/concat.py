@@ -36,6 +36,10 @@ class Concat:
         served = len(self) * self.seq_len + 1
         return {"river": self.num_tokens, "served": served, "unused": self.num_tokens - served}
 
+    @property
+    def num_targets(self) -> int:
+        return len(self) * self.seq_len
+
     def __len__(self) -> int:
         return (self.num_tokens - 1) // self.seq_len
 

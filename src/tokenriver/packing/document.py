@@ -23,6 +23,7 @@ class Documents:
     seq_len: int
     overflow: str
     rows_upto: Int64
+    num_targets: int
     balance: Mapping[str, int]
     """river = served + too_short + cut + dropped."""
     windows: bool = False
@@ -69,4 +70,6 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
     check_rows(int(rows.sum()), "document")
     served = river.num_tokens - short - lost["cut"] - lost["dropped"]
     balance = {"river": river.num_tokens, "served": served, "too_short": short, **lost}
-    return Documents(ends, seq_len, overflow, np.cumsum(rows), balance)
+    # each document that makes rows has one id that is no target
+    targets = served - int((rows > 0).sum())
+    return Documents(ends, seq_len, overflow, np.cumsum(rows), targets, balance)

@@ -33,9 +33,13 @@ class Sliding:
         return {"river": self.num_tokens, "served": served, "unused": self.num_tokens - served}
 
     @property
+    def num_targets(self) -> int:
+        return len(self) * self.seq_len
+
+    @property
     def repeats(self) -> int:
         """Targets of an epoch beyond the first time that an id is one."""
-        return len(self) * self.seq_len - (self.balance["served"] - 1)
+        return self.num_targets - (self.balance["served"] - 1)
 
     def __len__(self) -> int:
         return 1 + (self.num_tokens - self.seq_len - 1) // self.stride

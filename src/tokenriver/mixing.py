@@ -1,0 +1,318 @@
+"""Mixtures of named corpora: weights become row quotas, each source keeps its own epochs and its own order.
+
+    Mixture({"web": (corpus, 0.7), "code": (corpus2, 0.3)}, unit="tokens", exhausted="repeat")
+
+A source's order depends on seed and name alone, so adding a source leaves the others' order alone, and the order of
+the list does not matter. To a loader a mixture is one river, the sources' rivers end to end in the order of their
+names, with one packing and one sampler; only here is it known where one source ends and the next begins.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.quotas import Quotas, make_quotas
+from tokenriver.sampler import Sampler
+from tokenriver.types import Int64, Packing, River
+
+UNITS = ("tokens", "rows", "documents")
+EXHAUSTED = ("repeat", "stop", "renormalise")
+Weights = Mapping[str, float]
+
+
+class Mixture:
+    """Named corpora and their weights. `unit`: what the weights are shares of (tokens with loss, rows, documents);
+    `exhausted`: a source that has been served once is repeated, ends the run, or leaves its share to the others.
+    `curriculum` has other weights from some rows of the run on: [(row, {name: weight, ...}), ...]."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, tuple[River, float]],
+        *,
+        unit: str = "tokens",
+        exhausted: str = "repeat",
+        curriculum: Sequence[tuple[int, Weights]] = (),
+    ) -> None:
+        if not sources:
+            raise InputError("mixture: got no source, expected some")
+        _one_of("unit", unit, UNITS)
+        _one_of("exhausted", exhausted, EXHAUSTED)
+        self.names = tuple(sorted(sources))
+        self.rivers = tuple(sources[name][0] for name in self.names)
+        self.unit, self.exhausted = unit, exhausted
+        self.stages = _stages({name: sources[name][1] for name in self.names}, curriculum, exhausted)
+        _check_tokenizers(self.names, self.rivers)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex digest of what determines the ids: names and fingerprints of the sources."""
+        text = "\n".join(f"{name}\0{river.fingerprint}" for name, river in zip(self.names, self.rivers, strict=True))
+        return hashlib.sha256(b"tokenriver mixture 1\n" + text.encode()).hexdigest()
+
+    @property
+    def tag(self) -> str:
+        """Everything that determines which source comes when, as a short text."""
+        stages = [f"{row}:" + ",".join(f"{n}={float(w)!r}" for n, w in weights.items()) for row, weights in self.stages]
+        return f"mixture {self.unit} {self.exhausted} " + " ".join(stages)
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise InputError(f"{name}: got {value!r}, expected one of {', '.join(known)}")
+
+
+def _stages(
+    weights: Weights, curriculum: Sequence[tuple[int, Weights]], exhausted: str
+) -> tuple[tuple[int, dict[str, Fraction]], ...]:
+    """(first row, weights by name) of each stage, weights as exact numbers."""
+    if curriculum and exhausted != "repeat":
+        raise InputError(f"curriculum: got one with exhausted {exhausted!r}, expected 'repeat'; leave one of them out")
+    stages: list[tuple[int, dict[str, Fraction]]] = []
+    for row, given in [(0, weights), *curriculum]:
+        if stages and row <= stages[-1][0]:
+            raise InputError(f"curriculum: row: got {row}, expected more than {stages[-1][0]}, where the last begins")
+        if set(given) != set(weights):
+            raise InputError(f"curriculum: got weights of {sorted(given)}, expected each of {sorted(weights)}")
+        for name, weight in given.items():
+            if not (isinstance(weight, int | float) and 0 < weight < float("inf")):
+                raise InputError(f"mixture: weight of {name!r}: got {weight!r}, expected a number above 0")
+        stages.append((int(row), {name: Fraction(given[name]) for name in sorted(given)}))
+    return tuple(stages)
+
+
+def _check_tokenizers(names: Sequence[str], rivers: Sequence[River]) -> None:
+    known: dict[str, str] = {}
+    for name, river in zip(names, rivers, strict=True):
+        made_by = getattr(river, "tokenizer_fingerprint", None)
+        if isinstance(made_by, str):
+            known.setdefault(made_by, name)
+    if len(known) > 1:
+        first, other = list(known.values())[:2]
+        raise MismatchError(f"mixture: got {first!r} and {other!r} with different tokenizers, expected one for all")
+
+
+class JoinedRiver:
+    """The rivers of a mixture end to end."""
+
+    def __init__(self, mixture: Mixture) -> None:
+        self._rivers = mixture.rivers
+        sizes = np.array([river.num_tokens for river in mixture.rivers], np.int64)
+        self._ends = np.cumsum(sizes)
+        self._begins = self._ends - sizes
+        self.num_tokens = int(self._ends[-1])
+        counts = [river.num_documents for river in mixture.rivers]
+        known = [count for count in counts if count is not None]
+        self.num_documents = sum(known) if len(known) == len(counts) else None
+        self._documents = np.cumsum([0, *known])
+        self.fingerprint = mixture.fingerprint
+
+    def gather(self, starts: Int64, n: int, out: Int64) -> None:
+        """Each source's windows by its own river."""
+        which = np.searchsorted(self._ends, starts, "right")
+        for source in np.unique(which).tolist():
+            here = np.flatnonzero(which == source)
+            part = np.empty((len(here), n), np.int64)
+            self._rivers[source].gather(starts[here] - self._begins[source], n, part)
+            out[here] = part
+
+    def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
+        """Each source's runs by its own river; padding goes with the first."""
+        which = np.where(starts < 0, 0, np.searchsorted(self._ends, starts, "right"))
+        places = np.cumsum(sizes) - sizes
+        flat = np.empty(out.size, np.int64)
+        for source in np.unique(which).tolist():
+            here = np.flatnonzero(which == source)
+            part = np.empty(int(sizes[here].sum()), np.int64)
+            moved = np.where(starts[here] < 0, -1, starts[here] - self._begins[source])
+            self._rivers[source].take(moved, sizes[here], part)
+            inside = np.arange(len(part)) - np.repeat(np.cumsum(sizes[here]) - sizes[here], sizes[here])
+            flat[np.repeat(places[here], sizes[here]) + inside] = part
+        out[:] = flat.reshape(out.shape)
+
+    def document_at(self, position: int) -> int:
+        source = int(np.searchsorted(self._ends, position, "right"))
+        return int(self._documents[source]) + self._rivers[source].document_at(position - int(self._begins[source]))
+
+    def doc_bounds(self, i: int) -> tuple[int, int]:
+        source = int(np.searchsorted(self._documents, i, "right")) - 1
+        start, stop = self._rivers[source].doc_bounds(i - int(self._documents[source]))
+        return start + int(self._begins[source]), stop + int(self._begins[source])
+
+    def doc_ends(self) -> Int64:
+        return np.concatenate([r.doc_ends() + b for r, b in zip(self._rivers, self._begins.tolist(), strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPacking:
+    """The packings of a mixture's sources as one: row i of source s is row bases[s] + i."""
+
+    packings: tuple[Packing, ...]
+    bases: Int64
+    """(S + 1,): the first row of each source, and the number of all rows."""
+    begins: Int64
+    """(S,): where each source's river begins in the joined one."""
+
+    @property
+    def seq_len(self) -> int:
+        return self.packings[0].seq_len
+
+    @property
+    def windows(self) -> bool:
+        return self.packings[0].windows
+
+    @property
+    def tag(self) -> str:
+        return self.packings[0].tag
+
+    @property
+    def num_targets(self) -> int:
+        return sum(packing.num_targets for packing in self.packings)
+
+    @property
+    def balance(self) -> Mapping[str, int]:
+        """Sums over the sources, each served once."""
+        names = dict.fromkeys(name for packing in self.packings for name in packing.balance)
+        return {name: sum(packing.balance.get(name, 0) for packing in self.packings) for name in names}
+
+    def __len__(self) -> int:
+        return int(self.bases[-1])
+
+    def starts(self, rows: Int64, epochs: Int64) -> Int64:
+        out = np.empty(len(rows), np.int64)
+        for source, here in self._by_source(rows):
+            local = rows[here] - self.bases[source]
+            out[here] = self.packings[source].starts(local, epochs[here]) + self.begins[source]
+        return out
+
+    def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
+        found = []
+        for source, here in self._by_source(rows):
+            which, starts, stops = self.packings[source].spans(rows[here] - self.bases[source], epoch)
+            found.append((here[which], starts + self.begins[source], stops + self.begins[source]))
+        which, starts, stops = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(which, kind="stable")
+        return which[order], starts[order], stops[order]
+
+    def _by_source(self, rows: Int64) -> list[tuple[int, Int64]]:
+        sources = np.searchsorted(self.bases, rows, "right") - 1
+        return [(source, np.flatnonzero(sources == source)) for source in np.unique(sources).tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stretch of the run with one set of quotas."""
+
+    first: int
+    quotas: Quotas
+    active: Int64
+    """Sources that the quotas are of."""
+    before: Int64
+    """(S,) rows of each source before this stage."""
+
+
+class MixedSampler:
+    """Row number -> (row of the joined packing, epoch of its source)."""
+
+    def __init__(self, samplers: Sequence[Sampler], stages: Sequence[Stage], num_rows: int, global_batch: int) -> None:
+        self._samplers, self._stages = tuple(samplers), tuple(stages)
+        self._firsts = np.array([stage.first for stage in stages], np.int64)
+        self._bases = np.cumsum([0, *(sampler.num_rows for sampler in samplers)])
+        self.num_rows, self.global_batch = num_rows, global_batch
+        self.order, self.seed = samplers[0].order, samplers[0].seed
+
+    def locate(self, numbers: Int64) -> tuple[Int64, Int64]:
+        """(rows, epochs) of row numbers, each (k,) int64."""
+        turns, inside = np.divmod(numbers, self.num_rows) if self.num_rows else (np.zeros_like(numbers), numbers)
+        sources, places = self.places(inside)
+        rows, epochs = np.empty_like(numbers), np.empty_like(numbers)
+        for source in np.unique(sources).tolist():
+            here = np.flatnonzero(sources == source)
+            sampler = self._samplers[source]
+            found = sampler.locate(places[here] + turns[here] * sampler.num_rows)
+            rows[here], epochs[here] = found[0] + self._bases[source], found[1]
+        return rows, epochs
+
+    def places(self, numbers: Int64) -> tuple[Int64, Int64]:
+        """(source, how many of its rows came before) of row numbers inside one turn."""
+        which = np.searchsorted(self._firsts, numbers, "right") - 1
+        sources, places = np.empty_like(numbers), np.empty_like(numbers)
+        for number in np.unique(which).tolist():
+            here, stage = np.flatnonzero(which == number), self._stages[number]
+            local, row = stage.quotas.locate(numbers[here] - stage.first)
+            sources[here] = stage.active[local]
+            places[here] = row + stage.before[sources[here]]
+        return sources, places
+
+    def served(self, number: int) -> Int64:
+        """(S,) rows of each source among the first `number` rows."""
+        stage = self._stages[int(np.searchsorted(self._firsts, number, "right")) - 1]
+        counts = stage.before.copy()
+        counts[stage.active] += stage.quotas.served(number - stage.first)
+        return counts
+
+
+def mixed(
+    mixture: Mixture, packings: tuple[Packing, ...], order: tuple[str, int, int]
+) -> tuple[JoinedRiver, JoinedPacking, MixedSampler]:
+    """A mixture as one river, packing and sampler; `order` is (order, seed, global_batch)."""
+    name, seed, global_batch = order
+    stages, num_rows = make_stages(mixture, packings)
+    if num_rows and global_batch > num_rows:
+        raise LimitError(f"global_batch: got {global_batch}, expected 1 to {num_rows}, the rows of one epoch (N)")
+    samplers = [
+        Sampler(len(packing), global_batch=1, seed=seed, order=name, source=source)
+        for packing, source in zip(packings, mixture.names, strict=True)
+    ]
+    sizes = np.array([river.num_tokens for river in mixture.rivers], np.int64)
+    bases = np.cumsum([0, *map(len, packings)])
+    joined = JoinedPacking(packings, bases, np.cumsum(sizes) - sizes)
+    return JoinedRiver(mixture), joined, MixedSampler(samplers, stages, num_rows, global_batch)
+
+
+def make_stages(mixture: Mixture, packings: Sequence[Packing]) -> tuple[list[Stage], int]:
+    """(stages, rows of one turn; 0 for a run without an end)."""
+    sizes = [_rows_for(mixture.unit, packing, river) for packing, river in zip(packings, mixture.rivers, strict=True)]
+    lengths = np.array([len(packing) for packing in packings], np.int64)
+    stages: list[Stage] = []
+    for row, weights in mixture.stages:
+        rows = [weights[name] * size for name, size in zip(mixture.names, sizes, strict=True)]
+        _append(stages, row, make_quotas(rows, mixture.names), np.arange(len(sizes)))
+    if mixture.exhausted == "repeat":
+        return stages, 0
+    rows = [mixture.stages[0][1][name] * size for name, size in zip(mixture.names, sizes, strict=True)]
+    while True:
+        stage = stages[-1]
+        left = (lengths - stage.before)[stage.active]
+        ends = [stage.quotas.number(local, count - 1) + 1 for local, count in enumerate(left.tolist())]
+        end = stage.first + min(ends)
+        served = stage.before.copy()
+        served[stage.active] += stage.quotas.served(min(ends))
+        active = stage.active[served[stage.active] < lengths[stage.active]]
+        if mixture.exhausted == "stop" or not len(active):
+            return stages, end
+        names = [mixture.names[source] for source in active]
+        _append(stages, end, make_quotas([rows[source] for source in active], names), active)
+
+
+def _append(stages: list[Stage], first: int, quotas: Quotas, active: Int64) -> None:
+    before = np.zeros(len(active), np.int64)
+    if stages:
+        last = stages[-1]
+        before = last.before.copy()
+        before[last.active] += last.quotas.served(first - last.first)
+    stages.append(Stage(first, quotas, active, before))
+
+
+def _rows_for(unit: str, packing: Packing, river: River) -> Fraction:
+    """How many rows a unit of weight is of this source."""
+    if unit == "rows":
+        return Fraction(1)
+    if unit == "tokens":
+        return Fraction(len(packing), packing.num_targets)
+    if not river.num_documents:
+        raise LimitError("unit: got 'documents' for a source without document bounds; take 'tokens' or 'rows'")
+    return Fraction(len(packing), river.num_documents)
