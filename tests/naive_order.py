@@ -17,9 +17,9 @@ def mix(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def row(g: int, size: int, seed: int) -> int:
+def row(g: int, size: int, seed: int, source: str = "") -> int:
     epoch, place = divmod(g, size)
-    ks = keys(seed, epoch)
+    ks = keys(seed, epoch, source)
     if size < 65536:
         golden = 0x9E3779B97F4A7C15
         return sorted(range(size), key=lambda i: mix((i * golden + ks[0]) & MASK))[place]

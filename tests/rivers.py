@@ -11,6 +11,8 @@ from tokenriver.types import Int64
 class ArrayRiver:
     """Ids 0, 1, 2, ... unless others are given; documents by their lengths, if any are given."""
 
+    tokenizer_fingerprint: str | None = None
+
     def __init__(self, ids: int | Sequence[int], lengths: Sequence[int] | None = None) -> None:
         self.ids = np.arange(ids, dtype=np.int64) if isinstance(ids, int) else np.array(ids, np.int64)
         self.num_tokens = len(self.ids)

@@ -16,7 +16,7 @@ LADDER = (
     ("types", "registry", "files", "defaults"),
     ("storage",),
     ("streams", "magic", "rules", "locks"),
-    ("sources", "tokenizers", "formats", "packing", "sampler", "quotas"),
+    ("sources", "tokenizers", "formats", "packing", "sampler", "quotas", "joining"),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing"),
     ("inputs", "river", "sequences"),

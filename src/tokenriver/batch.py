@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver.course import Course, Runs, Stretch
-from tokenriver.mixing import JoinedPacking
+from tokenriver.joining import JoinedPacking
 from tokenriver.sequences import documents_of_runs, edges_of_runs, of_windows
 from tokenriver.types import IGNORE, Bools, Int32, Int64, River
 
@@ -133,7 +133,8 @@ class Batch:
         """(B,) int64: which source of a mixture each row comes from, 0 without one; -1 for filler."""
         rows, bases = self._stretch.rows[self._index], self._bases()
         if bases is None:
-            return np.minimum(rows, 0)
+            sources: Int64 = np.minimum(rows, 0)
+            return sources
         return np.where(rows < 0, -1, np.searchsorted(bases, rows, "right") - 1)
 
     @property

@@ -1,8 +1,8 @@
 """Weights of a mixture as an order of rows: integer quotas over a period, placed by earliest deadline.
 
-Of q_s rows in a period of P, the j-th row of source s (from 0) may come from place floor(j * P / q_s) on and must have come before
-ceil((j + 1) * P / q_s). Serving the earliest deadline first meets all of them, since the quotas sum to P, and so no
-prefix of the run is ever a whole row away from a source's share.
+Of q_s rows in a period of P, the j-th row of source s (from 0) may come from place floor(j * P / q_s) on and must have
+come before ceil((j + 1) * P / q_s). Serving the earliest deadline first meets all of them, since the quotas sum to P,
+and so no prefix of the run is ever a whole row away from a source's share.
 """
 
 from collections.abc import Sequence
@@ -61,10 +61,10 @@ def make_quotas(weights: Sequence[Fraction], names: Sequence[str]) -> Quotas:
     for source in by_rest[:left]:
         counts[source] += 1
     if 0 in counts:
-        name = names[counts.index(0)]
+        name, share = names[counts.index(0)], float(weights[counts.index(0)] / total)
         raise LimitError(
-            f"mixture: source {name!r}: got a share of {float(weights[counts.index(0)] / total):.3g} of the rows, expected "
-            f"at least {1 / PERIOD:.3g}; raise its weight or leave it out"
+            f"mixture: source {name!r}: got a share of {share:.3g} of the rows, expected at least {1 / PERIOD:.3g}; "
+            "raise its weight or leave it out"
         )
     common = gcd(*counts)
     return _place([count // common for count in counts])

@@ -38,7 +38,8 @@ def _runs(batch: Batch, line: int, corpus: Corpus) -> Iterator[dict[str, Any]]:
             "start": start,
             "stop": stop,
             "loss": bool(mask[start]),
-            "text": corpus.decode(ids[start:stop].astype(np.uint32)),
+            # positions without a document and without loss are padding: their ids mean nothing
+            "text": corpus.decode(ids[start:stop].astype(np.uint32)) if document >= 0 or mask[start] else "",
         }
 
 
@@ -52,7 +53,8 @@ def show(row: dict[str, Any], characters: int) -> None:
     print(f"row {row['row_number']:,}: sample {row['sample_id']:,}, {targets}")
     order = {document: at for at, document in enumerate(dict.fromkeys(run["document"] for run in row["runs"]))}
     for run in row["runs"]:
-        name = "document ?" if run["document"] is None else f"document {run['document']:,}"
+        unknown = "document ?" if run["loss"] else "padding"
+        name = unknown if run["document"] is None else f"document {run['document']:,}"
         loss = "" if run["loss"] else "  NO LOSS"
         line = Text(f"  {name:<16}  {run['start']:>6,} to {run['stop'] - 1:>6,}{loss}  ")
         color = COLORS[order[run["document"]] % len(COLORS)]

@@ -8,8 +8,10 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment, _options, _output, _rows
 
-Packing = Annotated[str, typer.Option("--packing", metavar="NAME", help="How rows are cut from the corpus.")]
-Overflow = Annotated[str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row.")]
+Packing = Annotated[str, typer.Option("--packing", metavar="NAME", help="concat, sliding, document or best_fit.")]
+Overflow = Annotated[
+    str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row: split, truncate or drop.")
+]
 Order = Annotated[str, typer.Option("--order", metavar="NAME", help="shuffled or sequential.")]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="This rank (default: RANK, else 0).")]
 WorldSize = Annotated[

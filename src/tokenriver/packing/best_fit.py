@@ -13,7 +13,7 @@ import numpy as np
 
 from tokenriver.errors import InputError
 from tokenriver.packing._fit import best_fit
-from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lengths_of
+from tokenriver.packing._lengths import check_overflow, check_rows, document_ends
 from tokenriver.types import Int64, River
 
 BLOCK_DOCUMENTS = 1 << 23
