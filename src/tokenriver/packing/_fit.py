@@ -69,8 +69,8 @@ class _Bins:
         """Put `each` items into each of some bins, which leaves them so much room."""
         if len(bins):
             self.numbers.append(np.repeat(bins, each))
-            ranks: Int32 = (self.counts[bins][:, None] + np.arange(each, dtype=np.int32)).ravel()
-            self.ranks.append(ranks)
+            ranks = np.add(self.counts[bins][:, None], np.arange(each), dtype=np.int32, casting="unsafe")
+            self.ranks.append(ranks.ravel())
             self.counts[bins] += each
             self._put(room, bins)
 
