@@ -31,9 +31,9 @@ bench: .venv-test/.test
 soak: .venv-test/.test
 	.venv-test/bin/python scripts/soak
 
-# SECONDS for each parser; crashes are kept in tests/attacks/corpus
+# SECONDS for each parser; what is found is kept in tests/attacks/corpus
 fuzz: .venv-test/.test
-	.venv-test/bin/python tests/attacks/fuzzing.py $(SECONDS)
+	PYTHONPATH=tests .venv-test/bin/python -m attacks.fuzzing --seconds $(SECONDS)
 
 .venv/.core: pyproject.toml scripts/setup
 	scripts/setup .venv .core -e .
