@@ -3,6 +3,7 @@
 A rule is (what is expected, in words; a test). `type(value) is int` keeps out the booleans that Python counts as ints.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from tokenriver.errors import FormatError
 
 MAX_COUNT = 2**63 - 1
+_LONGEST_NAME = 255
 Rule = tuple[str, Callable[[object], bool]]
 Table = dict[str, Rule]
 
@@ -33,8 +35,11 @@ def or_none(rule: Rule) -> Rule:
 
 
 def _is_inside(value: object) -> bool:
-    parts = value.split("/") if isinstance(value, str) else [""]
-    return not any(part in ("", ".", "..") or "\0" in part for part in parts)
+    try:
+        parts = os.fsencode(value).split(b"/") if isinstance(value, str) else [b""]
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file name holds
+        return False
+    return not any(part in (b"", b".", b"..") or b"\0" in part or len(part) > _LONGEST_NAME for part in parts)
 
 
 COUNT = integer(0, MAX_COUNT)
@@ -49,7 +54,7 @@ FILE = matching(
     "a file name of letters, digits, `.`, `_` and `-` with no leading dot, below one folder or none",
 )
 SHA256 = matching("[0-9a-f]{64}", "64 hex digits")
-INSIDE: Rule = ("a relative path without `.` and `..`", _is_inside)
+INSIDE: Rule = (f"a relative path without `.` and `..`, names of at most {_LONGEST_NAME} bytes", _is_inside)
 
 
 def check(path: Path, what: str, row: object, table: Table) -> dict[str, Any]:

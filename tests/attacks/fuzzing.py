@@ -58,7 +58,7 @@ def seeds(parser: str, corpus: Path = CORPUS) -> list[Path]:
 
 def judge(read: Parser, folder: Path) -> str:
     """What came of a reading: "read", or the kind of a refusal. Raises whatever is a finding."""
-    before = signal.signal(signal.SIGALRM, _give_up)
+    handler = signal.signal(signal.SIGALRM, _give_up)
     signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
     try:
         read(folder)
@@ -66,11 +66,13 @@ def judge(read: Parser, folder: Path) -> str:
         text = str(error)
         if len(text) > 4000:
             raise AssertionError(f"a message of {len(text)} characters") from error
-        kind = re.sub(r"0x[0-9a-f]+|\d+|'[^']*'|b\"[^\"]*\"", "#", text.replace(str(folder), ""))
-        return f"{type(error).__name__} {kind[:80]}"
+        # what was wrong and what was expected, in words; not what was found
+        before, _, after = text.replace(str(folder), "").partition("got ")
+        words = re.sub(r"[^a-z ]+", "#", f"{before} {after.partition('expected')[2]}")
+        return f"{type(error).__name__} {words[:80]}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler)
     return "read"
 
 

@@ -31,7 +31,18 @@ _NUMBERS = (
 )
 _WORDS = (
     *(b"null", b"true", b"[]", b"{}", b'""', b"-1", b"0", b"1e308", b"NaN", b"99999999999999999999", b"1.5", b"\x00"),
-    *(b'"../x"', b'"/etc/passwd"', b'"."', b'"a\\u0000b"', b"[[[[[[[[", b'"uint16"', b'"int64"', b'"pkl"', b"\xff\xfe"),
+    *(
+        b'"../x"',
+        b'"/etc/passwd"',
+        b'"."',
+        b'"a\\u0000b"',
+        b'"\\ud800"',
+        b"[[[[[[[[",
+        b'"uint16"',
+        b'"int64"',
+        b'"pkl"',
+        b"\xff\xfe",
+    ),
 )
 _DIGITS = re.compile(rb"\d+")
 _LARGEST = 1 << 18
