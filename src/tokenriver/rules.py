@@ -12,7 +12,7 @@ from typing import Any
 from tokenriver.errors import FormatError
 
 MAX_COUNT = 2**63 - 1
-_LONGEST_NAME = 255
+_LONGEST_NAME, _LONGEST_PATH = 255, 4096
 Rule = tuple[str, Callable[[object], bool]]
 Table = dict[str, Rule]
 
@@ -39,7 +39,8 @@ def _is_inside(value: object) -> bool:
         parts = os.fsencode(value).split(b"/") if isinstance(value, str) else [b""]
     except UnicodeEncodeError:  # half of a surrogate pair, which no file name holds
         return False
-    return not any(part in (b"", b".", b"..") or b"\0" in part or len(part) > _LONGEST_NAME for part in parts)
+    longest = max(map(len, parts)) <= _LONGEST_NAME and sum(map(len, parts)) + len(parts) <= _LONGEST_PATH
+    return longest and not any(part in (b"", b".", b"..") or b"\0" in part for part in parts)
 
 
 COUNT = integer(0, MAX_COUNT)

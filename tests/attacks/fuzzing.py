@@ -32,6 +32,8 @@ CORPUS = Path(__file__).resolve().parent / "corpus"
 SOURCE = str(Path(tokenriver.__file__).parent)
 EXTRA_MEMORY = 1 << 30
 PATIENCE_S = 10
+LONGEST_MESSAGE = 10_000
+"""A path alone may have 4096 characters."""
 _MEMORY = Path("/dev/shm")
 Trace = Callable[[FrameType, str, Any], Any]
 
@@ -64,7 +66,7 @@ def judge(read: Parser, folder: Path) -> str:
         read(folder)
     except RiverError as error:
         text = str(error)
-        if len(text) > 4000:
+        if len(text) > LONGEST_MESSAGE:
             raise AssertionError(f"a message of {len(text)} characters") from error
         # what was wrong and what was expected, in words; not what was found
         before, _, after = text.replace(str(folder), "").partition("got ")

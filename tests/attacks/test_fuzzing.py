@@ -58,7 +58,7 @@ FAULTS = {
     "while True: pass": "Hang: after",
     "bytearray(1 << 34)": "MemoryError",
     "os.abort()": "exit code -6",
-    "raise FormatError('long ' * 1000)": "a message of 5000 characters",
+    "raise FormatError('long ' * 3000)": "a message of 15000 characters",
 }
 
 

@@ -74,7 +74,7 @@ def find_column(path: Path, row: dict[str, Any]) -> Column:
     FormatError for anything else, and for columns that only Python's pickle can read."""
     names, encodings, sizes = row["column_names"], row["column_encodings"], row["column_sizes"]
     same = len(names) == len(encodings) == len(sizes)
-    if not same or not all(isinstance(text, str) for text in [*names, *encodings]) or len(set(names)) != len(names):
+    if not same or not all(map(rules.TEXT[1], [*names, *encodings])) or len(set(names)) != len(names):
         raise FormatError(f"{path}: columns: got {str(names)[:200]}, expected names, encodings and sizes of each")
     if not all(map(_SIZE[1], sizes)):
         raise FormatError(f"{path}: column_sizes: got {str(sizes)[:200]}, expected each {_SIZE[0]}")
