@@ -65,7 +65,8 @@ def test_a_thousand_sources() -> None:
 
 
 def test_the_two_directions_of_the_table() -> None:
-    quotas = make_quotas([Fraction(3), Fraction(5), Fraction(1)], ["a", "b", "c"])
+    quotas = make_quotas([Fraction(3), Fraction(4), Fraction(1)], ["a", "b", "c"])
+    assert quotas.period == 8
     numbers = np.arange(5 * quotas.period)
     sources, rows = quotas.locate(numbers)
     for number, source, row in zip(numbers.tolist(), sources.tolist(), rows.tolist(), strict=True):
