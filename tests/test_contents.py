@@ -3,6 +3,8 @@ id."""
 
 import hashlib
 import pickle
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,3 +176,17 @@ def test_files_called_train_and_val_say_more_than_their_folder(tmp_path: Path, q
         (tmp_path / "c" / f"{split}.h5").write_bytes(path.read_bytes())
     found = [tokenriver.open_corpus(tmp_path / "c", split=split).read(0, 1).tolist() for split in ("train", "val")]
     assert found == [[1], [4]]
+
+
+def test_a_bare_file_loads_no_format_that_it_cannot_be(tmp_path: Path) -> None:
+    """Opening must not cost the imports of a dozen formats."""
+    (tmp_path / "train.bin").write_bytes(bytes(range(1, 101)))
+    code = (
+        "import sys; from tokenriver import open_corpus; open_corpus(sys.argv[1]);"
+        "names = [name for name in sys.modules if name.startswith('tokenriver.formats.') and '._' not in name];"
+        "print(sorted(name.rpartition('.')[2] for name in names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "train.bin"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['llmc', 'nanogpt']"

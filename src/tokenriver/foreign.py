@@ -48,19 +48,18 @@ class Sample:
 def find_shards(path: Path, format: str | None) -> Found:
     """The shards of a path (file, folder, prefix or glob) in river order; InputError if there are none, FormatError if
     they are of several formats or of none."""
-    name = format or _sniff(path)
-    if path.is_dir() and (name is None or not registry.load("formats", name).sniff(path)):
-        found = _split_folders(path, name)
+    name = _sniff(path, format)
+    if name is None and path.is_dir():
+        found = _split_folders(path, format)
         if found is not None:
             return found
-    if name is not None and (format is None or path.exists() or not glob.has_magic(str(path))):
-        if format is not None and not path.exists() and not registry.load("formats", name).sniff(path):
-            raise _nothing(path)
-        module = registry.load("formats", name)
-        return Found(name, _by_split(path, module.find(path), folders=module.SPLIT_FOLDERS))
-    if path.exists():
+    if name is None and not path.exists():
+        return _matches(path, format)
+    chosen = name or format
+    if chosen is None:
         raise _unknown(path)
-    return _matches(path, format)
+    module = registry.load("formats", chosen)
+    return Found(chosen, _by_split(path, module.find(path), folders=module.SPLIT_FOLDERS))
 
 
 def _nothing(path: Path) -> InputError:
@@ -81,7 +80,7 @@ def _matches(path: Path, format: str | None) -> Found:
     formats: dict[str, str] = {}
     shards: list[ShardFile] = []
     for match in map(Path, matches):
-        name = format or _sniff(match)
+        name = format or _sniff(match, None)
         if name is None:
             raise _unknown(match)
         formats.setdefault(name, match.name)
@@ -118,7 +117,7 @@ def _split_folders(path: Path, format: str | None) -> Found | None:
     splits: dict[str, tuple[ShardFile, ...]] = {}
     formats: set[str] = set()
     for folder in (path / name for name in files.list_folder(path) if name in FOLDERS and (path / name).is_dir()):
-        name = format or _sniff(folder)
+        name = format or _sniff(folder, None)
         if name is not None and FOLDERS[folder.name] not in splits:
             formats.add(name)
             splits[FOLDERS[folder.name]] = tuple(registry.load("formats", name).find(folder))
@@ -127,10 +126,11 @@ def _split_folders(path: Path, format: str | None) -> Found | None:
     return Found(formats.pop(), dict(sorted(splits.items()))) if formats else None
 
 
-def _sniff(path: Path) -> str | None:
-    """The format that knows this path; of several, the one whose files say most about themselves. A package is loaded
-    only for files that look as if they need it."""
-    modules = [(name, registry.load("formats", name)) for name in registry.names("formats") if magic.may_be(name, path)]
+def _sniff(path: Path, format: str | None) -> str | None:
+    """The format that knows this path, of those that may (all, or the one insisted on); of several, the one whose files
+    say most about themselves. A module is loaded only for a path that looks as if it needs it."""
+    names = [format] if format is not None else magic.likely(registry.names("formats"), path)
+    modules = [(name, registry.load("formats", name)) for name in names]
     claims = [(len(module.STORES), name) for name, module in modules if module.sniff(path)]
     return max(claims)[1] if claims else None
 

@@ -1,6 +1,9 @@
-"""Files recognised by their first bytes, without the packages that read them: a folder of JSON lines must not cost an
-import of pyarrow, and a Parquet file must be called one where the extra is not installed."""
+"""Files recognised by first bytes and names, without the modules and packages that read them: a folder of JSON lines
+must not cost an import of pyarrow, nor a bare file of ids those of a dozen formats, and a Parquet file must be called
+one where the extra is not installed."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenriver import files
@@ -10,10 +13,33 @@ ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
 
-_PACKAGED = {  # format: (first bytes of its files, their name endings)
-    "hdf5": ((b"\x89HDF\r\n\x1a\n",), (*HDF5_SUFFIXES, "shards.json")),
-    "parquet": ((b"PAR1", b"PARE"), PARQUET_SUFFIXES),
-    "arrow": ((b"ARROW1", b"\xff\xff\xff\xff"), (*ARROW_SUFFIXES, "state.json", "dataset_dict.json")),
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Without any of these a path is surely not of a format."""
+
+    endings: tuple[str, ...]
+    """Of its name, or of a name in it."""
+    beside: tuple[str, ...] = ()
+    """Of a file beside it, or in it."""
+    heads: tuple[bytes, ...] = ()
+    """First bytes of a file, whatever it is called."""
+
+
+_SIGNS = {
+    "arrow": Signs((*ARROW_SUFFIXES, "state.json", "dataset_dict.json"), (), (b"ARROW1", b"\xff\xff\xff\xff")),
+    "hdf5": Signs((*HDF5_SUFFIXES, "shards.json"), (), (b"\x89HDF\r\n\x1a\n",)),
+    "litdata": Signs((), ("index.json",)),
+    "llmc": Signs((".bin",)),
+    "mds": Signs((".mds", ".mds.zstd"), ("index.json",)),
+    "megatron": Signs((".idx",), (".idx",)),
+    "minimind": Signs(("doc_lengths.npy",), ("doc_lengths.npy",)),
+    "nanogpt": Signs((".bin",)),
+    "nanotron": Signs((".ds",)),
+    "native": Signs((), (".docs",)),
+    "olmo": Signs((".npy",)),
+    "parquet": Signs(PARQUET_SUFFIXES, (), (b"PAR1", b"PARE")),
+    "safetensors": Signs((".safetensors",)),
 }
 
 _FOREIGN = (  # (bytes, their place, name)
@@ -27,17 +53,28 @@ _FOREIGN = (  # (bytes, their place, name)
 _MARKS = ((b"\xff\xfe\0\0", "UTF-32"), (b"\0\0\xfe\xff", "UTF-32"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
 
-def may_be(format: str, path: Path) -> bool:
-    """Is it worth loading a format's package for this file or folder? Always so for a format without one."""
-    if format not in _PACKAGED:
+def likely(formats: Iterable[str], path: Path) -> list[str]:
+    """The formats whose modules are worth loading for this path; one that has no signs here always is."""
+    inside = files.list_folder(path) if path.is_dir() else None
+    return [format for format in formats if format not in _SIGNS or _shows(path, inside, _SIGNS[format])]
+
+
+def _shows(path: Path, inside: list[str] | None, signs: Signs) -> bool:
+    if inside is not None:
+        return any(name.endswith((*signs.endings, *signs.beside)) for name in inside)
+    if path.name.endswith(signs.endings) or any(_beside(path, name) for name in signs.beside):
         return True
-    heads, endings = _PACKAGED[format]
-    if path.is_dir():
-        return any(name.endswith(endings) for name in files.list_folder(path))
-    if path.is_file():
-        with files.naming(path, "read"), path.open("rb") as file:
-            return file.read(8).startswith(heads) or path.name.endswith(endings)
-    return False
+    if not signs.heads or not path.is_file():
+        return False
+    with files.naming(path, "read"), path.open("rb") as file:
+        return file.read(8).startswith(signs.heads)
+
+
+def _beside(path: Path, name: str) -> bool:
+    """Is there a file of this name, or with this ending in place of the path's own or behind it?"""
+    if not name.startswith("."):
+        return path.with_name(name).is_file()
+    return path.with_suffix(name).is_file() or path.with_name(path.name + name).is_file()
 
 
 def is_parquet(head: bytes) -> bool:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from format_sets import USUAL, VARIANTS, Variant, content_of, largest, name_of, toy_documents
 from made_contents import made_target
 from small_corpora import ids_of
-from tokenriver import registry
+from tokenriver import magic, registry
 from tokenriver.errors import FormatError, InputError, RiverError
 from tokenriver.types import Ids
 
@@ -72,6 +72,8 @@ def test_what_is_written_is_read(
         assert reader.num_tokens == len(content[0])
     assert variant.module.sniff(folder)
     assert variant.module.sniff(paths[0])
+    for path in (folder, paths[0]):
+        assert magic.likely([variant.name], path), "what is of a format must have one of its signs"
 
 
 @every_variant
