@@ -53,7 +53,7 @@ def test_a_shard_is_read_by_its_table(dtype: str, item: int) -> None:
 
 def test_an_index_is_read_by_its_table() -> None:
     ends, records, sources = np.array([3, 4, 9]), np.array([7, 8, 2**40]), np.array([0, 5, 1], np.int32)
-    data = b"".join(_docindex.pack_index(ends, records, sources, 5))
+    data = b"".join(_docindex.pack_index(3, 5, lambda: iter([(ends, records, sources)])))
     rows = _table("## Document index")
     columns = []
     for offset, size, kind, _ in rows:

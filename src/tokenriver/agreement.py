@@ -8,10 +8,8 @@ from tokenriver import transfer
 from tokenriver.corpus import Corpus
 from tokenriver.errors import LimitError, MismatchError
 from tokenriver.flows import Joined
-from tokenriver.manifest import SourceInfo, TokenizerInfo
+from tokenriver.manifest import SourceInfo, TokenizerInfo, tokenizer_info
 from tokenriver.storage import Format
-
-MODEL_VOCAB_MULTIPLE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +97,7 @@ def _tokenizer_of(corpus: Corpus) -> TokenizerInfo | None:
     if corpus.manifest is not None:
         return corpus.manifest.tokenizer
     tokenizer = corpus.given_tokenizer
-    if tokenizer is None:
-        return None
-    padded = -(-tokenizer.vocab_size // MODEL_VOCAB_MULTIPLE) * MODEL_VOCAB_MULTIPLE
-    ids = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
-    return TokenizerInfo(tokenizer.name, tokenizer.fingerprint, tokenizer.vocab_size, padded, *ids)
+    return None if tokenizer is None else tokenizer_info(tokenizer)
 
 
 def _sources(splits: Mapping[str, Sequence[Corpus]]) -> tuple[SourceInfo, ...]:

@@ -272,18 +272,10 @@ def _seen(request: _Request, feeder: Feeder, early: EarlyShards) -> Callable[[Re
 
 
 def _report(request: _Request, manifest: Manifest, encoder: str) -> BuildReport:
-    splits = {}
-    for name in manifest.splits:
-        shards = manifest.split(name)
-        splits[name] = {
-            "ids": sum(shard.num_tokens for shard in shards),
-            "documents": sum(shard.num_documents for shard in shards),
-            "shards": len(shards),
-        }
     bad = request.out / buildplan.BAD_ROWS_NAME
     return BuildReport(
         path=request.out,
-        splits=splits,
+        splits=manifest.counts(),
         balance=dict(manifest.balance),
         complete_before=True,
         units=0,

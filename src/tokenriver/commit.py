@@ -15,7 +15,7 @@ from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, plans_o
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile, seen_fields
-from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, TokenizerInfo, write_manifest
+from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
 from tokenriver.parts import Receipt
 from tokenriver.reformat import Encoded, stored_dtype, write_parts
 from tokenriver.rules import MAX_COUNT
@@ -23,8 +23,6 @@ from tokenriver.shards import Begun, ShardJob, ShardMaker, shard_path
 from tokenriver.types import Tokenizer
 from tokenriver.units import join_digests
 
-MODEL_VOCAB_MULTIPLE = 128
-"""Models pad their vocabulary to this for speed: 50,257 becomes 50,304."""
 MANY_BAD = 10
 SKIPPED = ("blank", "empty", "no-ids")
 """Notes of rows that gave no document and are no fault."""
@@ -166,12 +164,9 @@ def _manifest(ending: Ending, feeder: Feeder, tokenizer: Tokenizer, plan: Plan, 
         shards = sorted((*before.shards, *shards), key=lambda shard: (order[shard.split], shard.file))
         plans = [*plans_of(before), *plans]
     options = before.options if before is not None else ending.options.as_dict(dtype)
-    vocabulary = tokenizer.vocab_size
-    padded = -(-vocabulary // MODEL_VOCAB_MULTIPLE) * MODEL_VOCAB_MULTIPLE
-    ids = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
     return Manifest(
         format="native",
-        tokenizer=TokenizerInfo(tokenizer.name, tokenizer.fingerprint, vocabulary, padded, *ids),
+        tokenizer=tokenizer_info(tokenizer),
         framing=ending.options.framing,
         dtype=dtype,
         options={**options, "plans": plans},

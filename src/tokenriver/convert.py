@@ -6,7 +6,7 @@ same command; until it is complete, its folder is no corpus.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tokenriver.manifest import (
     read_manifest,
     write_manifest,
 )
-from tokenriver.storage import Format, Target
+from tokenriver.storage import Format
 from tokenriver.transfer import Cutting, Job, Outcome
 from tokenriver.types import Tokenizer
 
@@ -159,25 +159,12 @@ class _Conversion:
             raise LimitError(
                 f"{unknown[0].path}: documents: got no bounds, expected them; give eos_id, or leave need_documents out"
             )
-        flow = Joined(corpora)
         cutting = Cutting(request.shard_tokens or module.SHARD_TOKENS, request.shard_tokens is not None)
-        cuts = transfer.cut(flow, cutting, module.MAX_SHARD_TOKENS)
-        made_by = self._agreed.tokenizer
-        target = Target(
-            name=request.name,
-            split=split,
-            dtype=self._dtype,
-            shards=len(cuts),
-            tokenizer=made_by.name if made_by else None,
-            vocab_size=made_by.vocab_size if made_by else None,
-            bos_id=made_by.bos_id if made_by else None,
-            eos_id=made_by.eos_id if made_by else None,
-            sources=[source.path for source in self._agreed.sources],
-            layout=request.layout,
-        )
         # a native shard has an index whatever happens: then a file is a document, and the notes say so
         indexed = not unknown or len(unknown) < len(corpora) or request.format == "native"
-        return Job(flow, target, cuts, indexed)
+        agreed, names = self._agreed, [source.path for source in self._agreed.sources]
+        target = transfer.base_target(request.name, self._dtype, request.layout, agreed.tokenizer, names)
+        return transfer.make_job(Joined(corpora), module, cutting, replace(target, split=split), indexed=indexed)
 
     # ------------------------------------------------------------------------------------------- what was written
 
@@ -234,13 +221,9 @@ class _Conversion:
 
     def _report(self, manifest: Manifest, *, complete: bool) -> ConvertReport:
         splits: dict[str, dict[str, int | None]] = {}
-        for split in manifest.splits:
-            shards = manifest.split(split)
-            splits[split] = {
-                "ids": sum(shard.num_tokens for shard in shards),
-                "documents": sum(s.num_documents for s in shards) if all(s.index_bytes for s in shards) else None,
-                "shards": len(shards),
-            }
+        for split, counts in manifest.counts().items():
+            known = all(shard.index_bytes for shard in manifest.split(split))
+            splits[split] = {**counts} if known else {**counts, "documents": None}
         request = self._request
         return ConvertReport(
             request.out, request.format, self._dtype, splits, dict(manifest.balance), self._agreed.notes, complete

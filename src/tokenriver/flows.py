@@ -1,44 +1,13 @@
-"""What a writer of corpora reads: ids and documents of one split, end to end, whatever they come from.
-
-A flow has positions [0, num_tokens) like a river. `Joined` is one or several corpora; a build has a flow of its own,
-over its finished parts.
-"""
+"""Corpora end to end as one flow, the form in which a writer of corpora reads (`storage.Flow`)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from tokenriver.corpus import Corpus
-from tokenriver.types import Ids, Int32, Int64
-
-BLOCK_IDS = 1 << 20
-UNKNOWN = -1
-"""Source number of a document that came from nowhere that is known."""
-
-Columns = tuple[Int64, Int64, Int32]
-"""(ends, records, sources) of some documents; ends are positions of the flow."""
-
-
-class Flow(Protocol):
-    """Ids and documents of one split in order."""
-
-    @property
-    def num_tokens(self) -> int: ...
-    @property
-    def num_documents(self) -> int: ...
-    def blocks(self, start: int, stop: int) -> Iterator[Ids]:
-        """The ids [start, stop), in the dtype in which they are stored, a million at a time."""
-
-    def ended(self, position: int) -> int:
-        """How many documents end at or before a position."""
-
-    def end_around(self, position: int) -> int:
-        """Where the document ends that holds a position."""
-
-    def documents(self, first: int, last: int) -> Iterator[Columns]:
-        """The columns of the documents [first, last), a bounded number at a time."""
+from tokenriver.storage import BLOCK_IDS, UNKNOWN, Columns
+from tokenriver.types import Ids, Int64
 
 
 @dataclass(frozen=True, slots=True)

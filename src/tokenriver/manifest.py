@@ -18,11 +18,14 @@ from typing import Any
 
 from tokenriver import files, manifest_tables, rules
 from tokenriver.errors import FormatError
+from tokenriver.types import Tokenizer
 
 MANIFEST_NAME = "manifest.json"
 BUILD_FOLDER = ".build"
 VERSION = 1
 MAX_BYTES = 1 << 30
+VOCAB_MULTIPLE = 128
+"""Models pad their vocabulary to this for speed: 50,257 becomes 50,304."""
 
 # a key of the outermost object: one space of indent, and no string of JSON holds a raw newline
 _DIGEST = re.compile(rb'^ "digest": "([0-9a-f]{64})",$', re.MULTILINE)
@@ -66,6 +69,12 @@ class TokenizerInfo:
     bos_id: int | None
     eos_id: int | None
     pad_id: int | None
+
+
+def tokenizer_info(found: Tokenizer) -> TokenizerInfo:
+    """What a manifest says of a tokenizer."""
+    size, ids = found.vocab_size, (found.bos_id, found.eos_id, found.pad_id)
+    return TokenizerInfo(found.name, found.fingerprint, size, -(-size // VOCAB_MULTIPLE) * VOCAB_MULTIPLE, *ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,14 @@ class Manifest:
     def splits(self) -> tuple[str, ...]:
         """Names of the splits, sorted."""
         return tuple(sorted({shard.split for shard in self.shards}))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """By split: ids, documents and shards."""
+        out = {name: {"ids": 0, "documents": 0, "shards": 0} for name in self.splits}
+        for shard in self.shards:
+            for what, count in (("ids", shard.num_tokens), ("documents", shard.num_documents), ("shards", 1)):
+                out[shard.split][what] += count
+        return out
 
     def split(self, name: str) -> tuple[ShardInfo, ...]:
         """The shards of one split in river order; empty for an unknown name."""

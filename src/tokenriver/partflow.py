@@ -1,7 +1,5 @@
-"""The finished parts of a build as a flow, for corpora that are written in another format than our own.
-
-Each part is compared with its receipt before anything is read from it, so that what is written is what was encoded.
-"""
+"""The finished parts of a build as a flow: its documents for the index beside a native shard, all of it for corpora in
+another format than our own."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -11,19 +9,25 @@ import numpy as np
 
 from tokenriver import files
 from tokenriver.assembly import Parts, Segment
-from tokenriver.errors import MismatchError
-from tokenriver.flows import BLOCK_IDS, Columns
-from tokenriver.parts import part_path, receipt_path
+from tokenriver.parts import differs, part_path, receipt_path
+from tokenriver.storage import BLOCK_IDS, Columns
 from tokenriver.types import Ids, Int64
 
 
 class PartFlow:
     """The ids and documents of some segments, end to end; `rows_before` has, for each unit, the raw rows of each
-    piece's source that lie before it."""
+    piece's source that lie before it; `first_source` is the number of the build's first input."""
 
-    def __init__(self, parts: Parts, dtype: str, segments: Sequence[Segment], rows_before: Sequence[Int64]) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        dtype: str,
+        segments: Sequence[Segment],
+        rows_before: Sequence[Int64],
+        first_source: int = 0,
+    ) -> None:
         self._parts, self._dtype, self._rows_before = parts, np.dtype(dtype).newbyteorder("<"), rows_before
-        self._segments = segments
+        self._segments, self._first_source = segments, first_source
         sizes = [segment.stop - segment.start for segment in segments]
         counts = [segment.last - segment.first for segment in segments]
         self._positions = [0, *accumulate(sizes)]
@@ -31,17 +35,15 @@ class PartFlow:
         self.num_tokens, self.num_documents = self._positions[-1], self._documents[-1]
 
     def check(self) -> None:
-        """MismatchError for a part that is not what its receipt says; its unit will be done anew."""
+        """MismatchError for a part that is not what its receipt says; its unit will be done anew. To be called before
+        ids are read, so that what is written is what was encoded."""
         for unit in sorted({segment.unit for segment in self._segments}):
             receipt = self._parts.receipts[unit]
             path = part_path(self._parts.folder, receipt.key)
             size = receipt.num_ids * self._dtype.itemsize
             if files.sha256_file(path, size=size) != receipt.ids_sha256:
                 files.remove(receipt_path(self._parts.folder, receipt.key))
-                raise MismatchError(
-                    f"{path}: what the disk gives back differs from what was written; check the disk, then run the "
-                    "same command again"
-                )
+                raise differs(path)
 
     def blocks(self, start: int, stop: int) -> Iterator[Ids]:
         number = self._at(self._positions, start)
@@ -64,10 +66,10 @@ class PartFlow:
         return int(np.searchsorted(starts, value, "right")) - 1
 
     def _ends(self, number: int) -> Int64:
-        """Ends of a segment's documents, as positions of the flow."""
+        """Ends of a segment's documents, as positions of the flow; one that is cut ends with its segment."""
         segment = self._segments[number]
         ends = self._parts.documents(segment.unit).ends[segment.first : segment.last]
-        return ends - (segment.start - self._positions[number])
+        return np.minimum(ends, segment.stop) - (segment.start - self._positions[number])
 
     def ended(self, position: int) -> int:
         if position == self.num_tokens:
@@ -89,5 +91,5 @@ class PartFlow:
             pieces = documents.pieces[inside]
             sources = np.array([piece.source for piece in self._parts.receipts[segment.unit].pieces], np.int32)
             records = documents.records[inside] + self._rows_before[segment.unit][pieces]
-            yield self._ends(number)[first - base : stop - base], records, sources[pieces]
+            yield self._ends(number)[first - base : stop - base], records, (sources + self._first_source)[pieces]
             first, number = stop, number + 1

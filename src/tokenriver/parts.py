@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import orjson
 
-from tokenriver.errors import FormatError
+from tokenriver.errors import FormatError, MismatchError
 from tokenriver.files import AtomicFile, naming, remove, write_atomic
 from tokenriver.types import Bools, Int32, Int64
 from tokenriver.units import Key, unit_name
@@ -121,3 +121,11 @@ def read_documents(folder: Path, receipt: Receipt, item_bytes: int) -> Documents
     pieces = np.frombuffer(data, "<i4", k, 16 * k)
     held_out = np.frombuffer(data, np.bool_, k, 20 * k)
     return Documents(ends, records, pieces, held_out)
+
+
+def differs(path: Path, what: str = "") -> MismatchError:
+    """What is raised where a file of ours was read back and is not what was written."""
+    return MismatchError(
+        f"{path}: {what}what the disk gives back differs from what was written; check the disk, then run the same "
+        f"command again"
+    )

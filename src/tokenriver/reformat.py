@@ -6,7 +6,7 @@ format's own reader and compared with the parts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,12 @@ import numpy as np
 from tokenriver import registry, transfer
 from tokenriver.assembly import Parts, Plan
 from tokenriver.buildplan import BuildOptions
-from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.manifest import ShardInfo
+from tokenriver.errors import InputError, LimitError
+from tokenriver.manifest import tokenizer_info
 from tokenriver.partflow import PartFlow
-from tokenriver.storage import Format, ShardReader, Target
-from tokenriver.transfer import Cutting, Job, Outcome
+from tokenriver.parts import differs
+from tokenriver.storage import Format, ShardReader
+from tokenriver.transfer import Cut, Cutting, Job, Outcome
 from tokenriver.types import Int64, Tokenizer
 
 OURS = ("native", "llmc")
@@ -57,43 +58,28 @@ def write_parts(out: Path, options: BuildOptions, dtype: str, found: Encoded, ma
     """Write the splits of a plan in the format, ids stored as `dtype`."""
     module: Format = registry.load("formats", options.format)
     encoded = "uint16" if found.parts.item_bytes == 2 else "uint32"
+    target = transfer.base_target(options.name, dtype, options.layout, tokenizer_info(made_by), found.sources)
     jobs = []
     for split, shards in sorted(found.plan.splits.items()):
         flow = PartFlow(found.parts, encoded, [segment for shard in shards for segment in shard], found.rows_before)
         flow.check()
-        cuts = transfer.cut(flow, Cutting(options.shard_tokens, exact=False), module.MAX_SHARD_TOKENS)
-        target = Target(
-            name=options.name,
-            split=split,
-            dtype=dtype,
-            shards=len(cuts),
-            tokenizer=made_by.name,
-            vocab_size=made_by.vocab_size,
-            bos_id=made_by.bos_id,
-            eos_id=made_by.eos_id,
-            sources=found.sources,
-            layout=options.layout,
-        )
-        jobs.append(Job(flow, target, cuts, indexed=True))
+        cutting = Cutting(options.shard_tokens, exact=False)
+        jobs.append(transfer.make_job(flow, module, cutting, replace(target, split=split), indexed=True))
     transfer.refuse_unheld(module, jobs)
     outcomes = {}
     for job in jobs:
         outcomes[job.target.split] = outcome = transfer.write_split(out, module, job)
-        for shard, (start, stop) in zip(outcome.shards, job.cuts, strict=True):
-            _compare(out, module, job, shard, (start, stop))
+        for shard, cut in zip(outcome.shards, job.cuts, strict=True):
+            _compare(out / shard.file, module, job, cut)
     return outcomes
 
 
-def _compare(out: Path, module: Format, job: Job, shard: ShardInfo, place: tuple[int, int]) -> None:
+def _compare(path: Path, module: Format, job: Job, cut: Cut) -> None:
     """Read a shard back and compare its ids with the flow's."""
-    path = out / shard.file
     reader: ShardReader = module.open_reader(path, dtype=job.target.dtype)
     at = 0
-    for block in job.flow.blocks(*place):
+    for block in job.flow.blocks(cut.start, cut.stop):
         if reader.num_tokens < at + len(block) or not np.array_equal(reader.read(at, at + len(block)), block):
-            raise MismatchError(
-                f"{path}: what the disk gives back differs from what was written; check the disk, then run the same "
-                "command again"
-            )
+            raise differs(path)
         at += len(block)
     reader.close()

@@ -15,12 +15,12 @@ from typing import BinaryIO
 import numpy as np
 
 from tokenriver.assembly import Parts, Segment, ids_of
-from tokenriver.errors import MismatchError
 from tokenriver.files import AtomicFile, naming, remove, sha256_file, temporary_name
 from tokenriver.formats import llmc
-from tokenriver.formats._docindex import index_header, index_path
+from tokenriver.formats._docindex import index_path, pack_index
 from tokenriver.manifest import ShardInfo
-from tokenriver.parts import part_path, receipt_path
+from tokenriver.partflow import PartFlow
+from tokenriver.parts import differs, part_path, receipt_path
 from tokenriver.types import Int64
 
 READ_BYTES = 1 << 20
@@ -110,7 +110,7 @@ class ShardMaker:
         path = temporary_name(job.path)
         with naming(path, "read"), path.open("rb", buffering=0) as shard:
             if shard.read(len(header)) != header:
-                raise _differs(job.path)
+                raise differs(job.path)
             for unit, segments in groupby(job.segments, _unit):
                 if not self._same(shard, unit, list(segments)):
                     self._refuse(job, unit)
@@ -136,48 +136,17 @@ class ShardMaker:
         """The unit will be done anew."""
         key = self._parts.receipts[unit].key
         remove(receipt_path(self._parts.folder, key))
-        raise _differs(job.path, f"unit {key[0]}-{key[1]}: ")
+        raise differs(job.path, f"unit {key[0]}-{key[1]}: ")
 
     def _write_index(self, job: ShardJob) -> AtomicFile:
-        """The document index, one column after another, a unit's documents in memory at a time."""
-        count = sum(segment.last - segment.first for segment in job.segments)
+        """The document index, a unit's documents in memory at a time; a document that is cut is closed here."""
+        flow = PartFlow(self._parts, self._dtype, job.segments, self._rows_before, self._first_source)
         with AtomicFile(index_path(job.path)) as file:
-            file.write(index_header(count))
-            for column in (self._ends, self._records, self._sources):
-                for block in column(job):
-                    if len(block):
-                        file.write(block.data)
+            for piece in pack_index(flow.num_documents, 0, lambda: flow.documents(0, flow.num_documents)):
+                file.write(piece)
         if sha256_file(file.path) != file.sha256:
-            raise _differs(file.path)
+            raise differs(file.path)
         return file
-
-    def _ends(self, job: ShardJob) -> Iterator[Int64]:
-        base = 0
-        for segment in job.segments:
-            ends = self._parts.documents(segment.unit).ends[segment.first : segment.last]
-            yield (np.minimum(ends, segment.stop) - segment.start + base).astype("<i8")
-            base += segment.stop - segment.start
-
-    def _records(self, job: ShardJob) -> Iterator[Int64]:
-        for segment in job.segments:
-            documents = self._parts.documents(segment.unit)
-            pieces = documents.pieces[segment.first : segment.last]
-            before = self._rows_before[segment.unit][pieces]
-            yield (documents.records[segment.first : segment.last] + before).astype("<i8")
-
-    def _sources(self, job: ShardJob) -> Iterator[Int64]:
-        for segment in job.segments:
-            receipt = self._parts.receipts[segment.unit]
-            sources = np.array([piece.source for piece in receipt.pieces], np.int64) + self._first_source
-            pieces = self._parts.documents(segment.unit).pieces[segment.first : segment.last]
-            yield sources[pieces].astype("<i4")
-
-
-def _differs(path: Path, what: str = "") -> MismatchError:
-    return MismatchError(
-        f"{path}: {what}what the disk gives back differs from what was written; check the disk, then run the same "
-        f"command again"
-    )
 
 
 def _unit(segment: Segment) -> int:

@@ -12,6 +12,13 @@ import numpy as np
 
 from tokenriver.types import Ids, Int32, Int64
 
+BLOCK_IDS = 1 << 20
+UNKNOWN = -1
+"""Source number of a document that came from nowhere that is known."""
+
+Columns = tuple[Int64, Int64, Int32]
+"""(ends, records, sources) of some documents; ends are positions of the flow."""
+
 
 class ShardReader(Protocol):
     """One open shard. Opening has checked header, sizes and counts against the file; ids are mapped where they can be,
@@ -159,3 +166,24 @@ class Format(Protocol):
 
     def finish(self, folder: Path, target: Target, shards: Sequence[tuple[WrittenFile, Content]]) -> list[WrittenFile]:
         """Write what belongs to all shards of a split together (an index file), after them; [] if there is none."""
+
+
+class Flow(Protocol):
+    """What a writer of corpora reads: ids and documents of one split in order, whatever they come from. Positions are
+    those of [0, num_tokens), as in a river."""
+
+    @property
+    def num_tokens(self) -> int: ...
+    @property
+    def num_documents(self) -> int: ...
+    def blocks(self, start: int, stop: int) -> Iterator[Ids]:
+        """The ids [start, stop), in the dtype in which they are stored, a million at a time."""
+
+    def ended(self, position: int) -> int:
+        """How many documents end at or before a position."""
+
+    def end_around(self, position: int) -> int:
+        """Where the document ends that holds a position."""
+
+    def documents(self, first: int, last: int) -> Iterator[Columns]:
+        """The columns of the documents [first, last), a bounded number at a time."""

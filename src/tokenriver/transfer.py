@@ -7,20 +7,18 @@ document index beside the shard (`NAME.docs`), which is written for every format
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.assembly import shard_targets
 from tokenriver.errors import LimitError
-from tokenriver.flows import Flow
-from tokenriver.formats._docindex import index_header, index_path
-from tokenriver.manifest import FileInfo, ShardInfo
-from tokenriver.storage import Content, Format, Target, WrittenFile
+from tokenriver.formats._docindex import index_path, pack_index
+from tokenriver.manifest import FileInfo, ShardInfo, TokenizerInfo
+from tokenriver.storage import Columns, Content, Flow, Format, Target, WrittenFile
 from tokenriver.types import Ids, Int32, Int64
 
 Progress = Callable[[int], None]
@@ -35,12 +33,24 @@ class Cutting:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """One shard: the ids [start, stop) of a flow, and the documents [first, last) that end in it; the last `carried`
+    ids are of a document that ends in a later shard."""
+
+    start: int
+    stop: int
+    first: int
+    last: int
+    carried: int
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
-    """One split to be written: its flow, its target, where shards end, and whether documents are known."""
+    """One split to be written: its flow, its target, its shards, and whether documents are known."""
 
     flow: Flow
     target: Target
-    cuts: tuple[tuple[int, int], ...]
+    cuts: tuple[Cut, ...]
     indexed: bool
 
 
@@ -53,9 +63,26 @@ class Outcome:
     cut_documents: int
 
 
-def cut(flow: Flow, cutting: Cutting, most: int) -> tuple[tuple[int, int], ...]:
-    """[start, stop) of each shard; LimitError if one would hold more than `most` ids."""
-    total, wanted = flow.num_tokens, cutting.shard_tokens
+def base_target(name: str, dtype: str, layout: str, made_by: TokenizerInfo | None, sources: Sequence[str]) -> Target:
+    """What the targets of all splits of a corpus have in common."""
+    return Target(
+        name=name,
+        split="",
+        dtype=dtype,
+        shards=0,
+        tokenizer=made_by.name if made_by else None,
+        vocab_size=made_by.vocab_size if made_by else None,
+        bos_id=made_by.bos_id if made_by else None,
+        eos_id=made_by.eos_id if made_by else None,
+        sources=sources,
+        layout=layout,
+    )
+
+
+def make_job(flow: Flow, module: Format, cutting: Cutting, target: Target, *, indexed: bool) -> Job:
+    """The job of writing a flow to a target, whose number of shards is filled in; LimitError if a shard would hold more
+    ids than the format allows."""
+    total, wanted, most = flow.num_tokens, cutting.shard_tokens, module.MAX_SHARD_TOKENS
     if wanted is not None and wanted > most:
         raise LimitError(f"shard_tokens: got {wanted}, expected at most {most} in this format")
     if wanted is None:
@@ -63,50 +90,59 @@ def cut(flow: Flow, cutting: Cutting, most: int) -> tuple[tuple[int, int], ...]:
     elif cutting.exact:
         stops = list(range(wanted, total, wanted))
     else:
-        stops = sorted({flow.end_around(target - 1) for target in shard_targets(total, wanted)} - {total})
-    cuts = tuple(zip([0, *stops], [*stops, total], strict=True))
-    longest = max(stop - start for start, stop in cuts)
+        stops = sorted({flow.end_around(at - 1) for at in shard_targets(total, wanted)} - {total})
+    cuts = tuple(_cuts(flow, [*stops, total]))
+    longest = max(cut.stop - cut.start for cut in cuts)
     if longest > most:
         raise LimitError(
             f"shard: got one of {longest} ids, expected at most {most} in this format; give shard_tokens a lower number"
         )
-    return cuts
+    return Job(flow, replace(target, shards=len(cuts)), cuts, indexed)
+
+
+def _cuts(flow: Flow, stops: Sequence[int]) -> Iterator[Cut]:
+    start = first = end = 0
+    for stop in stops:
+        last = flow.ended(stop)
+        if last > first:
+            end = next(int(ends[-1]) for ends, *_ in flow.documents(last - 1, last))
+        yield Cut(start, stop, first, last, stop - max(start, end))
+        start, first = stop, last
 
 
 def contents_of(job: Job, progress: Progress | None = None) -> list[Content]:
     """What goes into each shard of a job; `progress` is told the ids of each block that is taken."""
-    return [_content(job, start, stop, progress) for start, stop in job.cuts]
+    return [_content(job, cut, progress) for cut in job.cuts]
 
 
-def _content(job: Job, start: int, stop: int, progress: Progress | None) -> Content:
-    flow = job.flow
-    first = flow.ended(start) if start else 0
-    last = flow.ended(stop)
-    carried = stop - _last_end(flow, first, last, start)
+def _content(job: Job, cut: Cut, progress: Progress | None) -> Content:
+    flow, cut_documents = job.flow, int(cut.carried > 0)
 
     def ids() -> Iterator[Ids]:
-        for block in flow.blocks(start, stop):
+        for block in flow.blocks(cut.start, cut.stop):
             yield _narrow(block, job.target.dtype)
             if progress is not None:
                 progress(len(block))
 
     def ends() -> Iterator[Int64]:
-        for columns in flow.documents(first, last):
-            yield columns[0] - start
-        if carried:
-            yield np.array([stop - start], np.int64)
+        for columns in _columns(flow, cut):
+            yield columns[0]
+        if cut.carried:
+            yield np.array([cut.stop - cut.start], np.int64)
 
     def origins() -> Iterator[tuple[Int64, Int32]]:
         # the document that is cut here has its origin in a later shard's index, where it ends
-        for columns in flow.documents(first, last + (carried > 0)):
+        for columns in flow.documents(cut.first, cut.last + cut_documents):
             yield columns[1:]
 
-    return Content(stop - start, last - first + (carried > 0), ids, ends, origins if job.indexed else None)
+    count = cut.last - cut.first + cut_documents
+    return Content(cut.stop - cut.start, count, ids, ends, origins if job.indexed else None)
 
 
-def _last_end(flow: Flow, first: int, last: int, start: int) -> int:
-    """Where the last of the documents [first, last) ends; `start` if there are none."""
-    return next((int(columns[0][-1]) for columns in flow.documents(last - 1, last)), start) if last > first else start
+def _columns(flow: Flow, cut: Cut) -> Iterator[Columns]:
+    """The documents that end in a shard, ends counted from its first id."""
+    for ends, records, sources in flow.documents(cut.first, cut.last):
+        yield ends - cut.start, records, sources
 
 
 def _narrow(ids: Ids, dtype: str) -> Ids:
@@ -138,10 +174,10 @@ def write_split(out: Path, module: Format, job: Job, progress: Progress | None =
     shards: list[ShardInfo] = []
     others: list[WrittenFile] = []
     done: list[tuple[WrittenFile, Content]] = []
-    for number, (content, (start, stop)) in enumerate(zip(contents_of(job, progress), job.cuts, strict=True)):
+    for number, (content, cut) in enumerate(zip(contents_of(job, progress), job.cuts, strict=True)):
         path = folder / module.file_name(job.target, number)
         main, *more = module.write(path, content, job.target)
-        index = _write_index(path, job, start, stop) if job.indexed else None
+        index = _write_index(path, job.flow, cut) if job.indexed else None
         done.append((main, content))
         others += more
         shards.append(
@@ -149,7 +185,7 @@ def write_split(out: Path, module: Format, job: Job, progress: Progress | None =
                 file=str(path.relative_to(out)),
                 split=job.target.split,
                 num_tokens=content.num_tokens,
-                num_documents=_documents_ending(job.flow, start, stop) if job.indexed else 0,
+                num_documents=cut.last - cut.first if job.indexed else 0,
                 num_bytes=main.num_bytes,
                 sha256=main.sha256,
                 index_bytes=index.num_bytes if index else 0,
@@ -158,27 +194,14 @@ def write_split(out: Path, module: Format, job: Job, progress: Progress | None =
         )
     others += module.finish(folder, job.target, done)
     infos = [FileInfo(str(file.path.relative_to(out)), file.num_bytes, file.sha256) for file in others]
-    pieces = sum(content.num_documents for _, content in done)
-    return Outcome(shards, infos, pieces - sum(shard.num_documents for shard in shards) if job.indexed else 0)
+    return Outcome(shards, infos, sum(cut.carried > 0 for cut in job.cuts) if job.indexed else 0)
 
 
-def _documents_ending(flow: Flow, start: int, stop: int) -> int:
-    return flow.ended(stop) - (flow.ended(start) if start else 0)
-
-
-def _write_index(path: Path, job: Job, start: int, stop: int) -> files.AtomicFile:
-    """The document index beside a shard, one column after another."""
-    flow = job.flow
-    first = flow.ended(start) if start else 0
-    last = flow.ended(stop)
-    carried = stop - _last_end(flow, first, last, start)
+def _write_index(path: Path, flow: Flow, cut: Cut) -> files.AtomicFile:
+    """The document index beside a shard."""
     with files.AtomicFile(index_path(path)) as file:
-        file.write(index_header(last - first, carried))
-        for column, base, dtype in ((0, start, "<i8"), (1, 0, "<i8"), (2, 0, "<i4")):
-            for columns in flow.documents(first, last):
-                block: NDArray[Any] = columns[column]
-                if len(block):
-                    file.write(np.ascontiguousarray(block - base, dtype).data)
+        for piece in pack_index(cut.last - cut.first, cut.carried, lambda: _columns(flow, cut)):
+            file.write(piece)
     return file
 
 

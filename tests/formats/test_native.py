@@ -54,8 +54,9 @@ def test_without_its_index_it_is_an_llmc_file(tmp_path: Path) -> None:
 def test_packed_is_the_bytes_written_by_hand(rows: list[tuple[int, int, int]], carried: int) -> None:
     lengths, records, sources = zip(*rows, strict=True)
     ends = np.cumsum(lengths)
-    packed = _docindex.pack_index(ends, np.array(records), np.array(sources, np.int32), carried)
     count = len(rows)
+    blocks = [(ends, np.array(records), np.array(sources, np.int32))]
+    packed = _docindex.pack_index(count, carried, lambda: iter(blocks))
     columns = (*ends.tolist(), *records, *sources)
     expected = b"TRDOCS01" + struct.pack(f"<2q{count}q{count}q{count}i", count, carried, *columns)
     assert b"".join(packed) == expected

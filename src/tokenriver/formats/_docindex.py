@@ -13,6 +13,7 @@ of them are checked when the index is opened.
 """
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from tokenriver.errors import FormatError
 from tokenriver.formats import _mapping
+from tokenriver.storage import Columns
 from tokenriver.types import Int32, Int64
 
 SUFFIX = ".docs"
@@ -48,12 +50,14 @@ def index_header(count: int, carried: int = 0) -> bytes:
     return MAGIC + count.to_bytes(8, "little") + carried.to_bytes(8, "little")
 
 
-def pack_index(ends: Int64, records: Int64, sources: Int32, carried: int = 0) -> list[memoryview]:
-    """The file's content as buffers, to be written one after another."""
-    assert len(ends) == len(records) == len(sources), "columns of one index"
-    columns = ((ends, "<i8"), (records, "<i8"), (sources, "<i4"))
-    packed = [np.ascontiguousarray(column, dtype).data.cast("B") for column, dtype in columns if len(column)]
-    return [memoryview(index_header(len(ends), carried)), *packed]
+def pack_index(count: int, carried: int, columns: Callable[[], Iterator[Columns]]) -> Iterator[bytes | memoryview]:
+    """The file's content in pieces, to be written one after another. Each call of `columns` gives the documents anew,
+    a bounded number at a time, with ends counted from the shard's first id."""
+    yield index_header(count, carried)
+    for number, dtype in enumerate(("<i8", "<i8", "<i4")):
+        for block in columns():
+            if len(block[number]):
+                yield np.ascontiguousarray(block[number], dtype).data
 
 
 def open_index(path: Path, num_tokens: int) -> DocIndex:
