@@ -207,20 +207,46 @@ def serve(course: Course, first: int, stride: int, stop: int | None, ring: Ring)
     return make(course, first, stride, stop, ring)
 
 
+def _stretches(course: Course, first: int, stride: int, stop: int | None) -> Generator[Stretch, None, None]:
+    """Micro-batches first, first + stride, ... below stop, thousands of rows at a time."""
+    ahead = course.ahead(stride)
+    while stop is None or first < stop:
+        count = ahead if stop is None else min(ahead, -(-(stop - first) // stride))
+        yield course.stretch(first, stride, count)
+        first += count * stride
+
+
+def _serve_windows(
+    course: Course, first: int, stride: int, stop: int | None, ring: Ring
+) -> Generator[Batch, None, None]:
+    """Rows that are windows: inputs and targets are views of one buffer. The hot path."""
+    length, whole, gather, take = course.packing.seq_len + 1, course.micro_batch, course.river.gather, ring.take
+    for stretch in _stretches(course, first, stride, stop):
+        starts = stretch.starts
+        for index, filled in enumerate(stretch.filled):
+            buffer = take()
+            if filled == whole:
+                gather(starts[index], length, buffer)
+                yield Batch(stretch, index, buffer, buffer)
+            else:
+                targets = take()
+                _gather_some(course.river, starts[index, :filled], buffer, targets)
+                yield Batch(stretch, index, buffer, targets)
+                del targets
+            # the next batch may be made in this buffer if its taker has let go of it
+            del buffer
+
+
 def _serve_packed(
     course: Course, first: int, stride: int, stop: int | None, ring: Ring
 ) -> Generator[Batch, None, None]:
     """Rows of several spans: inputs and targets are filled apart, since the last id of a span is no input."""
-    ahead, take = course.ahead(stride), ring.take
-    while stop is None or first < stop:
-        count = ahead if stop is None else min(ahead, -(-(stop - first) // stride))
-        stretch = course.stretch(first, stride, count)
+    for stretch in _stretches(course, first, stride, stop):
         for index, filled in enumerate(stretch.filled):
-            buffer, targets = take(), take()
+            buffer, targets = ring.take(), ring.take()
             _fill(course.river, stretch.runs_of(index, filled), buffer[:, :-1], targets[:, 1:])
             yield Batch(stretch, index, buffer, targets)
             del buffer, targets
-        first += count * stride
 
 
 def _fill(river: River, runs: Runs, inputs: Int64, targets: Int64) -> None:
@@ -235,31 +261,6 @@ def _fill(river: River, runs: Runs, inputs: Int64, targets: Int64) -> None:
             targets[line, width - padding[line] :] = IGNORE
     inputs[filled:] = FILLER_ID
     targets[filled:] = IGNORE
-
-
-def _serve_windows(
-    course: Course, first: int, stride: int, stop: int | None, ring: Ring
-) -> Generator[Batch, None, None]:
-    """Rows that are windows: inputs and targets are views of one buffer. The hot path."""
-    length, whole, gather, take = course.packing.seq_len + 1, course.micro_batch, course.river.gather, ring.take
-    ahead = course.ahead(stride)
-    while stop is None or first < stop:
-        count = ahead if stop is None else min(ahead, -(-(stop - first) // stride))
-        stretch = course.stretch(first, stride, count)
-        starts = stretch.starts
-        for index, filled in enumerate(stretch.filled):
-            buffer = take()
-            if filled == whole:
-                gather(starts[index], length, buffer)
-                yield Batch(stretch, index, buffer, buffer)
-            else:
-                targets = take()
-                _gather_some(course.river, starts[index, :filled], buffer, targets)
-                yield Batch(stretch, index, buffer, targets)
-                del targets
-            # the next batch may be made in this buffer if its taker has let go of it
-            del buffer
-        first += count * stride
 
 
 def single(course: Course, micro: int) -> Batch:

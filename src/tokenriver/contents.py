@@ -162,7 +162,7 @@ def _foreign(asked: Asked) -> Contents:
 
 def _shard(module: ModuleType, file: ShardFile, dtype: str | None) -> tuple[Shard, np.dtype[Any]]:
     """A shard and its dtype, from its format's index or, where that does not say, from the opened file."""
-    without_bounds = "doc_ends" not in module.STORES and not file.path.with_suffix(".docs").is_file()
+    without_bounds = "doc_ends" not in module.STORES and not file.path.with_name(index_name(file.path.name)).is_file()
     if (
         file.num_tokens is not None
         and file.dtype is not None

@@ -23,11 +23,12 @@ PERIOD = 1 << 17
 @dataclass(frozen=True, slots=True)
 class Quotas:
     """The order of one period: `sources` (P,) has the source at each place, `ranks` (P,) the rows of that source
-    before it; `counts` (S,) sum to P."""
+    before it; `places` (P,) the places of each source's rows, source after source; `counts` (S,) sum to P."""
 
     counts: Int64
     sources: Int64
     ranks: Int64
+    places: Int64
 
     @property
     def period(self) -> int:
@@ -42,7 +43,7 @@ class Quotas:
     def number(self, source: int, row: int) -> int:
         """The row number at which a source's row comes: the other way round."""
         period, rank = divmod(row, int(self.counts[source]))
-        return period * self.period + int(np.flatnonzero(self.sources == source)[rank])
+        return period * self.period + int(self.places[int(self.counts[:source].sum()) + rank])
 
     def served(self, number: int) -> Int64:
         """(S,) rows of each source among the first `number` rows."""
@@ -88,4 +89,4 @@ def _place(counts: Sequence[int]) -> Quotas:
         done[source] += 1
         if done[source] < counts[source]:
             released[max(place + 1, done[source] * period // counts[source])].append(source)
-    return Quotas(np.array(counts, np.int64), sources, ranks)
+    return Quotas(np.array(counts, np.int64), sources, ranks, np.argsort(sources, kind="stable"))

@@ -32,7 +32,6 @@ from tokenriver.types import Tokenizer
 MAX_DIFFERENCES = 100
 BLOCK_IDS = 1 << 22
 MAX_ID = 2**32 - 1
-DOCS_HEADER = 24
 BAD_ROWS_NAME = "bad_rows.jsonl"
 _WORDING = re.compile(r"(?P<what>.*?):? got (?P<got>.*?), expected (?P<expected>.*)", re.DOTALL)
 
@@ -75,7 +74,7 @@ def verify(
         return [_finding(folder / MANIFEST_NAME, error), *_loose(folder)]
     findings = [found for shard in manifest.shards for found in _shard(folder, manifest, shard)]
     findings += [found for info in manifest.files for found in _file(folder / info.file, info.num_bytes, info.sha256)]
-    findings += [*_documents_end(folder, manifest), *_strangers(folder, manifest), *_balance(folder, manifest)]
+    findings += [*_strangers(folder, manifest), *_balance(folder, manifest)]
     if against_inputs and not findings:
         findings = _compare(folder, manifest, inputs_root, (tokenizer, tokenizer_search))
     return findings
@@ -149,6 +148,9 @@ def _documents(index: Path, reader: ShardReader, manifest: Manifest, shard: Shar
         got = "none" if ends is None else str(len(ends))
         yield Finding(str(index), "documents", got, str(shard.num_documents))
         return
+    carried = reader.num_tokens - (int(ends[-1]) if len(ends) else 0)
+    if carried and shard == manifest.split(shard.split)[-1]:
+        yield Finding(str(index), "ids of a document that goes on", str(carried), "none in the last shard")
     if not manifest.sources:
         return  # a converted corpus whose documents came from nowhere that is known
     records, sources = origins
@@ -160,18 +162,6 @@ def _documents(index: Path, reader: ShardReader, manifest: Manifest, shard: Shar
         at = int(np.argmax(strange))
         got = f"record {int(records[at])} of source {int(sources[at])}"
         yield Finding(str(index), f"origin of document {at}", got, f"one of the manifest's {len(known)} sources")
-
-
-def _documents_end(folder: Path, manifest: Manifest) -> Iterator[Finding]:
-    """A document that goes on behind the last shard of its split is cut; that the others' ends fit, opening checks."""
-    for split in manifest.splits:
-        shard = manifest.split(split)[-1]
-        index = folder / index_name(shard.file)
-        if shard.index_bytes and index.is_file() and index.stat().st_size >= DOCS_HEADER:
-            with files.naming(index, "read"), index.open("rb") as file:
-                carried = int.from_bytes(file.read(DOCS_HEADER)[-8:], "little")
-            if carried:
-                yield Finding(str(index), "ids of a document that goes on", str(carried), "none in the last shard")
 
 
 def _strangers(folder: Path, manifest: Manifest) -> Iterator[Finding]:

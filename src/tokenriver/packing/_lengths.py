@@ -1,6 +1,5 @@
 """What the packings by document share: lengths of documents, and how long ones are met."""
 
-import numpy as np
 
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.types import Int64, River
@@ -32,6 +31,12 @@ def check_rows(rows: int, packing: str) -> None:
         )
 
 
-def lengths_of(ends: Int64) -> Int64:
-    """(num_documents,) ids of each document."""
-    return np.diff(ends, prepend=0)
+def lost_ids(lengths: Int64, seq_len: int, overflow: str) -> dict[str, int]:
+    """Ids of documents of these lengths that no row shows, by reason: documents of one id are too short to predict
+    anything, long ones may be cut or dropped."""
+    long = lengths[lengths > seq_len + 1]
+    return {
+        "too_short": int((lengths == 1).sum()),
+        "cut": int((long - seq_len - 1).sum()) if overflow == "truncate" else 0,
+        "dropped": int(long.sum()) if overflow == "drop" else 0,
+    }

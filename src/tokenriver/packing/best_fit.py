@@ -13,7 +13,7 @@ import numpy as np
 
 from tokenriver.errors import InputError
 from tokenriver.packing._fit import best_fit
-from tokenriver.packing._lengths import check_overflow, check_rows, document_ends
+from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
 from tokenriver.types import Int64, River
 
 BLOCK_DOCUMENTS = 1 << 23
@@ -74,7 +74,7 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
         _plan(ends[at : at + BLOCK_DOCUMENTS], int(ends[at - 1]) if at else 0, seq_len, overflow)
         for at in range(0, len(ends), BLOCK_DOCUMENTS)
     ]
-    lost = {name: sum(block.lost[name] for block in blocks) for name in ("too_short", "cut", "dropped")}
+    lost = {name: sum(block.lost[name] for block in blocks) for name in blocks[0].lost}
     spans_before = np.cumsum([0, *(len(block.starts) for block in blocks)])
     row_ends = np.concatenate(
         [block.row_ends + before for block, before in zip(blocks, spans_before[:-1], strict=True)]
@@ -100,17 +100,15 @@ class _Block:
 def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> _Block:
     lengths = np.diff(ends, prepend=begin)
     starts = ends - lengths
-    lost = {"too_short": int((lengths == 1).sum()), "cut": 0, "dropped": 0}
-    long = lengths > seq_len + 1
+    lost = lost_ids(lengths, seq_len, overflow)
     heads = np.empty(0, np.int64)
     if overflow == "split":
         heads, starts, lengths = _cut_heads(starts, lengths, seq_len)
     elif overflow == "truncate":
-        lost["cut"] = int((lengths[long] - seq_len - 1).sum())
         lengths = np.minimum(lengths, seq_len + 1)
     else:
-        lost["dropped"] = int(lengths[long].sum())
-        starts, lengths = starts[~long], lengths[~long]
+        kept = lengths <= seq_len + 1
+        starts, lengths = starts[kept], lengths[kept]
     usable = lengths >= 2
     starts, lengths = starts[usable], lengths[usable]
     order, counts = best_fit(lengths - 1, seq_len) if len(lengths) else (np.empty(0, np.int64), np.empty(0, np.int64))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenriver.errors import InputError
-from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lengths_of
+from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
 from tokenriver.types import Int64, River
 
 
@@ -55,21 +55,16 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
         raise InputError("phase_shift: got it with packing 'document', whose rows begin at documents; leave it out")
     check_overflow(overflow)
     ends = document_ends(river, "document")
-    lengths = lengths_of(ends)
-    long = lengths > seq_len + 1
+    lengths = np.diff(ends, prepend=0)
     rows = (lengths >= 2).astype(np.int64)
-    lost = {"cut": 0, "dropped": 0}
     if overflow == "split":
         rows = np.where(lengths >= 2, -(-(lengths - 1) // seq_len), 0)
-    elif overflow == "truncate":
-        lost["cut"] = int((lengths[long] - seq_len - 1).sum())
-    else:
-        rows[long] = 0
-        lost["dropped"] = int(lengths[long].sum())
-    short = int(lengths[lengths == 1].sum())
+    elif overflow == "drop":
+        rows[lengths > seq_len + 1] = 0
     check_rows(int(rows.sum()), "document")
-    served = river.num_tokens - short - lost["cut"] - lost["dropped"]
-    balance = {"river": river.num_tokens, "served": served, "too_short": short, **lost}
+    lost = lost_ids(lengths, seq_len, overflow)
+    served = river.num_tokens - sum(lost.values())
+    balance = {"river": river.num_tokens, "served": served, **lost}
     # each document that makes rows has one id that is no target
     targets = served - int((rows > 0).sum())
     return Documents(ends, seq_len, overflow, np.cumsum(rows), targets, balance)
