@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import re
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from doc_tables import cells, value
 from small_corpora import index_bytes, make_corpus, shard_bytes
 from tokenriver import foreign, registry
 from tokenriver.corpus import open_corpus
@@ -18,28 +18,10 @@ from tokenriver.manifest import FileInfo, Manifest, ShardInfo, SourceInfo, Token
 TEXT = (Path(__file__).resolve().parent.parent / "docs" / "formats.md").read_text(encoding="utf-8")
 
 
-def _table(after: str) -> list[list[str]]:
-    """Cells of the first table after a line, without its two head lines."""
-    rows = re.search(r"(?:^\|.*\n)+", TEXT[TEXT.index(after) :], re.MULTILINE)
-    assert rows is not None
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows[0].splitlines()[2:]]
-
-
-def _eval(size: str, **values: int) -> int:
-    """The value of a cell such as `16 + 8·K`."""
-    total = 0
-    for term in size.split(" + "):
-        product = 1
-        for factor in term.split("·"):
-            product *= values[factor] if factor in values else int(factor)
-        total += product
-    return total
-
-
 @pytest.mark.parametrize(("dtype", "item"), [("uint16", 2), ("uint32", 4)])
 def test_a_shard_is_read_by_its_table(dtype: str, item: int) -> None:
     header = llmc.header(5, dtype)
-    rows = _table("## Shard")
+    rows = cells(TEXT, "## Shard")
     assert [row[0] for row in rows] == ["0", "4", "8", "12", "1024"]
     numbers = [int.from_bytes(header[int(row[0]) : int(row[0]) + int(row[1])], "little") for row in rows[:3]]
     for number, row in zip(numbers[:2], rows, strict=False):
@@ -54,14 +36,14 @@ def test_a_shard_is_read_by_its_table(dtype: str, item: int) -> None:
 def test_an_index_is_read_by_its_table() -> None:
     ends, records, sources = np.array([3, 4, 9]), np.array([7, 8, 2**40]), np.array([0, 5, 1], np.int32)
     data = b"".join(_docindex.pack_index(3, 5, lambda: iter([(ends, records, sources)])))
-    rows = _table("## Document index")
+    rows = cells(TEXT, "## Document index")
     columns = []
     for offset, size, kind, _ in rows:
-        start = _eval(offset, K=3)
-        piece = data[start : start + _eval(size, K=3)]
+        start = value(offset, K=3)
+        piece = data[start : start + value(size, K=3)]
         columns.append(piece.decode() if kind == "bytes" else np.frombuffer(piece, np.dtype(kind)).tolist())
     assert columns == ["TRDOCS01", [3], [5], ends.tolist(), records.tolist(), sources.tolist()]
-    assert len(data) == _eval("24 + 20·K", K=3) == _docindex.HEADER_BYTES + 3 * _docindex.BYTES_PER_DOCUMENT
+    assert len(data) == value("24 + 20·K", K=3) == _docindex.HEADER_BYTES + 3 * _docindex.BYTES_PER_DOCUMENT
     assert "The file is 24 + 20·K bytes long" in TEXT
 
 
@@ -69,14 +51,14 @@ def test_the_manifest_has_the_keys_of_its_tables(tmp_path: Path) -> None:
     make_corpus(tmp_path, {"train": [[[1, 2]]]})
     data = (tmp_path / "manifest.json").read_bytes()
     content = json.loads(data)
-    assert [row[0].strip("`") for row in _table("## `manifest.json`")] == list(content)
+    assert [row[0].strip("`") for row in cells(TEXT, "## `manifest.json`")] == list(content)
     for name, kind in (
         ("shards", ShardInfo),
         ("files", FileInfo),
         ("sources", SourceInfo),
         ("tokenizer", TokenizerInfo),
     ):
-        keys = [row[0].strip("`") for row in _table(f"\n`{name}`:")]
+        keys = [row[0].strip("`") for row in cells(TEXT, f"\n`{name}`:")]
         assert keys == [field.name for field in fields(kind)]
         assert sorted(keys) == list(content[name])
     assert content["digest"] == hashlib.sha256(data.replace(content["digest"].encode(), b"0" * 64)).hexdigest()
@@ -93,7 +75,7 @@ def test_carried_ids_are_counted_as_it_says(tmp_path: Path) -> None:
         data = index_bytes(lengths, carried=carried)
         (tmp_path / f"{name}.bin").write_bytes(shard_bytes([1, 2, 3]))
         (tmp_path / f"{name}.docs").write_bytes(data)
-        count, after = (_field(data, row) for row in _table("## Document index")[1:3])
+        count, after = (_field(data, row) for row in cells(TEXT, "## Document index")[1:3])
         assert (count, after) == (len(lengths), carried)
         assert sum(lengths) == 3 - carried
     corpus = open_corpus(tmp_path)
@@ -115,7 +97,7 @@ def test_the_fingerprint_of_a_converted_corpus_is_computed_as_it_says() -> None:
 
 
 def test_every_format_has_its_row() -> None:
-    assert sorted(row[0].strip("`") for row in _table("## Files without a manifest")) == registry.names("formats")
+    assert sorted(row[0].strip("`") for row in cells(TEXT, "## Files without a manifest")) == registry.names("formats")
 
 
 def test_a_sampled_fingerprint_is_computed_as_it_says(tmp_path: Path) -> None:

@@ -6,17 +6,11 @@ from pathlib import Path
 import h5py
 import pytest
 
+from doc_tables import cells
 from made_contents import made_content, made_target, write_shards
 from tokenriver.formats import _hdf5_body, _hdf5_chunks, _hdf5_filters, _hdf5_head, _hdf5_write, hdf5
 
 TEXT = (Path(__file__).resolve().parent.parent.parent / "docs" / "formats" / "hdf5.md").read_text(encoding="utf-8")
-
-
-def _table(after: str) -> list[list[str]]:
-    """Cells of the first table after a line, without its two head lines."""
-    rows = re.search(r"(?:^\|.*\n)+", TEXT[TEXT.index(after) :], re.MULTILINE)
-    assert rows is not None
-    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in rows[0].splitlines()[2:]]
 
 
 @pytest.mark.parametrize(("version", "layout", "column"), [(0, "pile", 0), (3, "lesson", 2), (3, "", 2)])
@@ -24,8 +18,8 @@ def test_the_first_bytes_are_as_the_table_says(tmp_path: Path, version: int, lay
     dtype = "int32" if layout == "pile" else "uint16"
     (written,) = write_shards(hdf5, tmp_path, [made_content([1, 2, 3], None, dtype)], dtype, layout=layout)
     data = written.path.read_bytes()
-    places = [row[column] for row in _table("## The first bytes")]
-    sizes = [int(row[3]) for row in _table("## The first bytes")]
+    places = [row[column] for row in cells(TEXT, "## The first bytes")]
+    sizes = [int(row[3]) for row in cells(TEXT, "## The first bytes")]
     values = [data[int(at) : int(at) + size] for at, size in zip(places, sizes, strict=True) if at != "-"]
     assert values[:3] == [b"\x89HDF\r\n\x1a\n", bytes([version]), b"\x08\x08"]
     numbers = [int.from_bytes(value, "little") for value in values[3:]]
@@ -35,7 +29,7 @@ def test_the_first_bytes_are_as_the_table_says(tmp_path: Path, version: int, lay
 
 
 def test_the_table_is_the_codes() -> None:
-    rows = _table("## The first bytes")
+    rows = cells(TEXT, "## The first bytes")
     tables = (_hdf5_head.SIZES, None, _hdf5_head.BASE, _hdf5_head.END, _hdf5_head.DRIVER, _hdf5_head.ROOT)
     for row, table in zip(rows[2:], tables, strict=True):
         for column, version in ((0, 0), (1, 1), (2, 2), (2, 3)):
@@ -46,7 +40,7 @@ def test_the_table_is_the_codes() -> None:
 
 
 def test_the_layouts_are_the_codes(tmp_path: Path) -> None:
-    rows = _table("## What is written")
+    rows = cells(TEXT, "## What is written")
     assert [row[0].strip("`").replace("(usual)", "") for row in rows] == list(hdf5.STYLES)
     for name, kinds, chunk, attributes, names in rows:
         layout = "" if name == "(usual)" else name.strip("`")

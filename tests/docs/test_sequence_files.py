@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from doc_tables import cells, value
 from made_contents import made_content, write_shards
 from tokenriver.formats import _megatron_index, _meta, megatron, minimind, nanotron
 from tokenriver.tokenizers import byte, llmc
@@ -19,63 +20,44 @@ def _text(name: str) -> str:
     return (FOLDER / f"{name}.md").read_text(encoding="utf-8")
 
 
-def _table(name: str, after: str) -> list[list[str]]:
-    """Cells of the first table after a line, without its two head lines."""
-    text = _text(name)
-    rows = re.search(r"(?:^\|.*\n)+", text[text.index(after) :], re.MULTILINE)
-    assert rows is not None
-    return [re.split(r"\s+\|\s+", line.strip().strip("|").strip()) for line in rows[0].splitlines()[2:]]
-
-
-def _eval(cell: str, **values: int) -> int:
-    """The value of a cell such as `34 + 12·S`."""
-    total = 0
-    for term in cell.split(" + "):
-        product = 1
-        for factor in term.split("·"):
-            product *= values[factor] if factor in values else int(factor)
-        total += product
-    return total
-
-
 def test_a_megatron_index_is_read_by_its_table(tmp_path: Path) -> None:
     (written,) = write_shards(megatron, tmp_path, [made_content(IDS, ENDS)])
     data = written.path.with_suffix(".idx").read_bytes()
-    rows = _table("megatron", "## The index")
-    assert _eval(rows[5][0]) == _megatron_index.HEADER_BYTES
+    rows = cells(_text("megatron"), "## The index")
+    assert value(rows[5][0]) == _megatron_index.HEADER_BYTES
     magic, version, code, sequences, entries = (data[int(row[0]) : int(row[0]) + int(row[1])] for row in rows[:5])
     assert magic == b"MMIDIDX\0\0"
     s, d = int.from_bytes(sequences, "little"), int.from_bytes(entries, "little") - 1
     assert (int.from_bytes(version, "little"), s, d) == (1, 3, 4)
-    places = [(_eval(row[0], S=s, D=d), _eval(row[1], S=s, D=d), row[2]) for row in rows[5:]]
+    places = [(value(row[0], S=s, D=d), value(row[1], S=s, D=d), row[2]) for row in rows[5:]]
     lengths, offsets, documents = (
         np.frombuffer(data[at : at + size], np.dtype(kind)).tolist() for at, size, kind in places[:3]
     )
     assert (lengths, offsets, documents) == ([2, 300, 3], [0, 4, 604], [0, 1, 1, 2, 3])
     assert places[3][0] == len(data)
-    codes = {int(row[0]): row[1] for row in _table("megatron", "| code | dtype")}
+    codes = {int(row[0]): row[1] for row in cells(_text("megatron"), "| code | dtype")}
     assert codes == _megatron_index.CODES
     assert codes[code[0]] == "uint16"
 
 
 def test_a_token_stream_is_read_by_its_tables(tmp_path: Path) -> None:
     (written,) = write_shards(minimind, tmp_path, [made_content(IDS, ENDS)])
-    (ids,) = _table("minimind", "## `tokens.bin`")
-    assert written.num_bytes == _eval(ids[1], N=len(IDS))
+    (ids,) = cells(_text("minimind"), "## `tokens.bin`")
+    assert written.num_bytes == value(ids[1], N=len(IDS))
     data = (tmp_path / "doc_lengths.npy").read_bytes()
-    rows = _table("minimind", "## `doc_lengths.npy`")
+    rows = cells(_text("minimind"), "## `doc_lengths.npy`")
     assert rows[0][2].endswith(f"`{data[:6].hex(' ')}`")
     assert data[int(rows[1][0]) :][: int(rows[1][1])] == b"\x01\x00"
     header = int.from_bytes(data[int(rows[2][0]) :][: int(rows[2][1])], "little")
-    begin = _eval(rows[4][0], H=header)
+    begin = value(rows[4][0], H=header)
     assert begin % 64 == 0
     assert np.frombuffer(data[begin:], "<i8").tolist() == [2, 0, 300, 3]
-    assert len(data) - begin == _eval(rows[4][1], D=len(DOCS))
+    assert len(data) - begin == value(rows[4][1], D=len(DOCS))
 
 
 def test_datatroves_files_are_those_of_the_table(tmp_path: Path) -> None:
     write_shards(nanotron, tmp_path, [made_content(IDS, ENDS)])
-    suffixes = [row[0].strip("`").removeprefix("NAME.ds") for row in _table("nanotron", "# nanotron")]
+    suffixes = [row[0].strip("`").removeprefix("NAME.ds") for row in cells(_text("nanotron"), "# nanotron")]
     assert suffixes == ["", nanotron.INDEX, ".metadata", nanotron.LOSS]
     path = tmp_path / "tokens_00000_unshuffled.ds"
     assert "`NAME_00000_unshuffled.ds`" in _text("nanotron")
@@ -86,15 +68,15 @@ def test_datatroves_files_are_those_of_the_table(tmp_path: Path) -> None:
 
 
 def test_the_opcodes_are_those_of_the_table() -> None:
-    cells = [row[0] for row in _table("nanogpt-meta", "| opcodes")]
-    assert {name for cell in cells for name in re.findall("`([A-Z0-9_]+)`", cell)} == set(_meta._STEPS)
+    opcodes = [row[0] for row in cells(_text("nanogpt-meta"), "| opcodes")]
+    assert {name for cell in opcodes for name in re.findall("`([A-Z0-9_]+)`", cell)} == set(_meta._STEPS)
     assert f"A file of {_meta.MAX_BYTES} bytes" in _text("nanogpt-meta")
 
 
 def test_a_tokenizer_file_is_read_by_its_table(tmp_path: Path) -> None:
     llmc.write(tmp_path / "a.bin", byte.load("byte"))
     data = (tmp_path / "a.bin").read_bytes()
-    rows = _table("llmc-tokenizer", "| offset")
+    rows = cells(_text("llmc-tokenizer"), "| offset")
     numbers = [int.from_bytes(data[int(row[0]) :][: int(row[1])], "little") for row in rows[:4]]
     assert numbers == [llmc.MAGIC, 2, 257, 256]
     assert str(llmc.MAGIC) in rows[0][3]

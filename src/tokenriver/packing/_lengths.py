@@ -1,6 +1,5 @@
 """What the packings by document share: lengths of documents, and how long ones are met."""
 
-
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.types import Int64, River
 
