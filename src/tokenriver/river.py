@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.shelf import LIMIT, Shelf
-from tokenriver.storage import ShardReader
+from tokenriver.storage import ShardReader, bytes_of
 from tokenriver.types import Ids, Int64
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
@@ -192,11 +192,6 @@ class River:
                 pieces += held[shard].windows(np.array([offset], np.int64), count)
                 left, shard, offset = left - count, shard + 1, 0
         return pieces
-
-
-def bytes_of(ids: Ids) -> memoryview:
-    """The bytes of some ids, as a view."""
-    return ids.data.cast("B")
 
 
 def windows_of(ids: Ids, n: int) -> Windows:

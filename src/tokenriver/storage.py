@@ -187,3 +187,8 @@ class Flow(Protocol):
 
     def documents(self, first: int, last: int) -> Iterator[Columns]:
         """The columns of the documents [first, last), a bounded number at a time."""
+
+
+def bytes_of(ids: Ids) -> memoryview:
+    """The bytes of some ids, as a view."""
+    return ids.data.cast("B") if ids.size else memoryview(b"")

@@ -13,7 +13,8 @@ from tokenriver.errors import FormatError
 from tokenriver.formats import _hdf5_head
 from tokenriver.formats._hdf5_head import CURE
 from tokenriver.formats._hdf5_messages import OutsideError
-from tokenriver.formats._mapping import bytes_of, map_array, open_regular
+from tokenriver.formats._mapping import map_array, open_regular
+from tokenriver.storage import bytes_of
 
 UNREADABLE = (OSError, RuntimeError, ValueError, LookupError, TypeError, MemoryError, OverflowError)
 """All that h5py makes of an error of the library."""

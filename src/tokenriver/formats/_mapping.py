@@ -13,7 +13,6 @@ import numpy as np
 
 from tokenriver import files
 from tokenriver.errors import FormatError, InputError
-from tokenriver.types import Ids
 
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(name).newbyteorder("<")
@@ -76,8 +75,3 @@ def map_array(fd: int, dtype: np.dtype[Any], offset: int, count: int) -> np.ndar
     if count == 0:
         return np.empty(0, dtype)
     return np.frombuffer(mmap.mmap(fd, offset + count * dtype.itemsize, access=mmap.ACCESS_READ), dtype, count, offset)
-
-
-def bytes_of(ids: Ids) -> memoryview:
-    """The bytes of some ids, as a view."""
-    return ids.data.cast("B") if ids.size else memoryview(b"")

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tokenriver.formats import _docindex
-from tokenriver.formats._mapping import bytes_of
+from tokenriver.storage import bytes_of
 from tokenriver.types import Ids, Int32, Int64
 
 Documents = tuple[Int64, tuple[Int64, Int32] | None]
