@@ -10,7 +10,7 @@ import pytest
 import tokenriver
 from small_builds import files_of
 from small_corpora import make_corpus
-from tokenriver import LimitError, MismatchError, convert
+from tokenriver import FormatError, LimitError, MismatchError, convert, registry, verify
 from tokenriver.errors import InputError, RiverError
 from tokenriver.formats import megatron
 
@@ -93,7 +93,7 @@ def test_documents_by_a_parting_id(tmp_path: Path, quick_disk: None, framing: st
         "eos-before": [[9, 1, 2], [9], [9, 3, 4], [9, 5]],
     }
     assert [corpus.document(i).tolist() for i in range(corpus.num_documents)] == expected[framing]
-    with pytest.raises(tokenriver.FormatError, match="source of document 0: got -1"):
+    with pytest.raises(tokenriver.FormatError, match="source of document 0: got none"):
         corpus.source(0)
     assert tokenriver.verify(tmp_path / "out") == []
 
@@ -151,6 +151,39 @@ def test_corpora_of_different_tokenizers_are_not_joined(source: Path, tmp_path: 
     tokenriver.build(tmp_path / "t.txt", tmp_path / "b", tokenizer="byte")
     with pytest.raises(MismatchError, match="tokenizer: got gpt2 and byte in the sources, expected one"):
         convert([source, tmp_path / "b"], tmp_path / "out", format="native")
+
+
+@pytest.fixture
+def joined(source: Path, tmp_path: Path) -> Path:
+    """Two documents that came from nowhere, then three with their sources."""
+    (tmp_path / "bare").mkdir()
+    np.arange(5, dtype=np.uint16).tofile(tmp_path / "bare" / "tokens.bin")
+    np.save(tmp_path / "bare" / "doc_lengths.npy", np.array([2, 3]))
+    convert([tmp_path / "bare", source], tmp_path / "joined", format="native")
+    return tmp_path / "joined"
+
+
+WRITTEN = [name for name in registry.names("formats") if registry.load("formats", name).DTYPES]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_documents_from_nowhere_keep_no_source_beside_others_that_do(joined: Path, tmp_path: Path, name: str) -> None:
+    assert not list(verify(joined))
+    convert(joined, tmp_path / "out", format=name)
+    assert not list(verify(tmp_path / "out"))
+    found = tokenriver.open_corpus(tmp_path / "out", split="train")
+    expected = tokenriver.open_corpus(joined, split="train")
+    assert [found.document(at).tolist() for at in range(5)] == [[0, 1], [2, 3, 4], [1, 2, 3], [4], [5, 6]]
+    assert [found.source(at) for at in (2, 3, 4)] == [expected.source(at) for at in (2, 3, 4)]
+    with pytest.raises(FormatError, match="source of document 1: got none, expected a corpus that keeps them"):
+        found.source(1)
+
+
+def test_a_source_that_the_manifest_has_not_is_refused(source: Path, tmp_path: Path) -> None:
+    (first, *_) = sorted(source.glob("*train*.docs"))
+    first.write_bytes(first.read_bytes()[:-4] + struct.pack("<i", 7))
+    with pytest.raises(FormatError, match="source of document 1: got 7, expected one of the 1 of the manifest"):
+        convert(source, tmp_path / "out", format="olmo")
 
 
 def test_progress_ends_at_all_ids(source: Path, tmp_path: Path) -> None:

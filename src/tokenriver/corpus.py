@@ -17,6 +17,7 @@ from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
 from tokenriver.river import Out, River
+from tokenriver.storage import UNKNOWN
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Ids, Int64, Tokenizer
 
@@ -147,9 +148,11 @@ class Corpus:
         origins = self.documents.columns(shard)[1]
         path = self.shards[shard].path
         if origins is None:
-            raise FormatError(f"{path}: got documents without their sources, expected a corpus that keeps them")
+            raise FormatError(f"{path}: source of document {index}: got none, expected a corpus that keeps them")
         records, sources = origins
         number = int(sources[local])
+        if number == UNKNOWN:
+            raise FormatError(f"{path}: source of document {index}: got none, expected a corpus that keeps them")
         known = self.manifest.sources if self.manifest is not None else ()
         if not 0 <= number < len(known):
             raise FormatError(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenriver.corpus import Corpus
+from tokenriver.errors import FormatError
 from tokenriver.storage import BLOCK_IDS, UNKNOWN, Columns
-from tokenriver.types import Ids, Int64
+from tokenriver.types import Ids, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +92,31 @@ def _ended(corpus: Corpus, position: int) -> int:
 
 def _columns(corpus: Corpus, first: int, last: int) -> Iterator[Columns]:
     if corpus.num_documents is None:
-        ends = _shard_ends(corpus)[first:last]
-        yield ends, np.zeros(len(ends), np.int64), np.full(len(ends), UNKNOWN, np.int32)
+        yield _unknown(_shard_ends(corpus)[first:last])
         return
+    known = len(corpus.manifest.sources) if corpus.manifest is not None else 0
+    document = first
     for begin, ends, origins in corpus.documents.between(first, last):
         for at in range(0, len(ends), BLOCK_IDS):
             block = ends[at : at + BLOCK_IDS] + begin
-            if origins is None:
-                yield block, np.zeros(len(block), np.int64), np.full(len(block), UNKNOWN, np.int32)
+            if origins is None or not known:
+                yield _unknown(block)
             else:
-                yield block, origins[0][at : at + BLOCK_IDS], origins[1][at : at + BLOCK_IDS]
+                records, sources = origins[0][at : at + BLOCK_IDS], origins[1][at : at + BLOCK_IDS]
+                _check_sources(corpus, document, sources, known)
+                yield block, records, sources
+            document += len(block)
+
+
+def _unknown(ends: Int64) -> Columns:
+    return ends, np.zeros(len(ends), np.int64), np.full(len(ends), UNKNOWN, np.int32)
+
+
+def _check_sources(corpus: Corpus, document: int, sources: Int32, known: int) -> None:
+    strange = (sources < UNKNOWN) | (sources >= known)
+    if strange.any():
+        at = int(np.argmax(strange))
+        raise FormatError(
+            f"{corpus.path}: source of document {document + at}: got {int(sources[at])}, expected one of the {known} "
+            "of the manifest; run verify, and build the corpus anew"
+        )

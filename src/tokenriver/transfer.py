@@ -136,7 +136,7 @@ def _content(job: Job, cut: Cut, progress: Progress | None) -> Content:
             yield columns[1:]
 
     count = cut.last - cut.first + cut_documents
-    return Content(cut.stop - cut.start, count, ids, ends, origins if job.indexed else None)
+    return Content(cut.stop - cut.start, count, ids, ends, origins if job.indexed and job.target.sources else None)
 
 
 def _columns(flow: Flow, cut: Cut) -> Iterator[Columns]:

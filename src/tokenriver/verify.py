@@ -26,7 +26,7 @@ from tokenriver.manifest import (
     index_name,
     read_manifest,
 )
-from tokenriver.storage import ShardFile, ShardReader
+from tokenriver.storage import UNKNOWN, ShardFile, ShardReader
 from tokenriver.types import Tokenizer
 
 MAX_DIFFERENCES = 100
@@ -155,9 +155,11 @@ def _documents(index: Path, reader: ShardReader, manifest: Manifest, shard: Shar
         return  # a converted corpus whose documents came from nowhere that is known
     records, sources = origins
     known = np.array([source.records for source in manifest.sources], np.int64)
-    strange = (sources < 0) | (sources >= len(known))
+    # corpora joined by a conversion may hold documents that came from nowhere that is known
+    lowest = UNKNOWN if "converted_from" in manifest.options else 0
+    strange = (sources < lowest) | (sources >= len(known))
     if not strange.any():
-        strange = (records < 0) | (records >= known[sources])
+        strange = (records < 0) | (records >= np.append(known, 1)[sources])
     if strange.any():
         at = int(np.argmax(strange))
         got = f"record {int(records[at])} of source {int(sources[at])}"

@@ -1,15 +1,14 @@
 """A shard as batches of rows, one row a document, for the writers of Parquet and Arrow. Needs pyarrow."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.errors import LimitError
-from tokenriver.storage import Content, Target
+from tokenriver.formats._taker import Taker
+from tokenriver.storage import UNKNOWN, Content, Target
 from tokenriver.types import Int64
 
 DTYPES = ("uint16", "uint32", "int32", "int64")
@@ -79,8 +78,8 @@ def _value_type(dtype: str) -> pa.DataType:
 def batches(content: Content, target: Target, num_ids: int) -> Iterator[pa.RecordBatch]:
     """Batches of rows with at most num_ids ids, in order; a longer document has a batch of its own."""
     kind = schema(target, content)
-    ids = _Taker((block,) for block in content.ids())
-    origins = _Taker(content.origins()) if content.origins is not None else None
+    ids = Taker((block,) for block in content.ids())
+    origins = Taker(content.origins()) if content.origins is not None else None
     names = pa.array([str(name) for name in target.sources], pa.string())
     before = 0
     for ends in _groups(content.ends(), num_ids):
@@ -90,7 +89,7 @@ def batches(content: Content, target: Target, num_ids: int) -> Iterator[pa.Recor
         columns = [pa.ListArray.from_arrays(offsets, array, type=kind.field(0).type)]
         if origins is not None:
             records, sources = origins.take(len(ends))
-            columns += [names.take(pa.array(sources, mask=sources < 0)), pa.array(records)]
+            columns += [names.take(pa.array(sources, mask=sources == UNKNOWN)), pa.array(records)]
         yield pa.record_batch(columns, schema=kind)
         before = int(ends[-1])
 
@@ -109,22 +108,3 @@ def _groups(blocks: Iterator[Int64], num_ids: int) -> Iterator[Int64]:
             before, waiting = int(waiting[count - 1]), waiting[count:]
     if len(waiting):
         yield waiting
-
-
-class _Taker:
-    """Parallel columns that come in blocks, taken in other pieces."""
-
-    def __init__(self, blocks: Iterator[tuple[NDArray[Any], ...]]) -> None:
-        self._blocks = blocks
-        self._left: tuple[NDArray[Any], ...] | None = None
-
-    def take(self, count: int) -> tuple[NDArray[Any], ...]:
-        """The next `count` values of each column: views if they lie in one block."""
-        left = self._left or next(self._blocks)
-        parts, have = [tuple(column[:count] for column in left)], min(count, len(left[0]))
-        while have < count:
-            left = next(self._blocks)
-            parts.append(tuple(column[: count - have] for column in left))
-            have += len(parts[-1][0])
-        self._left = tuple(column[len(parts[-1][0]) :] for column in left)
-        return parts[0] if len(parts) == 1 else tuple(map(np.concatenate, zip(*parts, strict=True)))

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenriver.formats._decimals import Bytes, digits, shown
-from tokenriver.storage import Content
+from tokenriver.formats._taker import Taker
+from tokenriver.storage import UNKNOWN, Content
 from tokenriver.types import Int32, Int64
 
 LEVEL = 4
@@ -22,9 +23,9 @@ Cells = tuple[Bytes, NDArray[np.bool_]]
 
 
 def rows(content: Content, sources: Sequence[str]) -> Iterator[bytes]:
-    """The rows of a shard as dolma writes them (their id is left empty, as it is not kept; a line counts from 1), or
-    as OLMo-core does, if nobody knows where the documents come from."""
-    origins = None if content.origins is None else _Origins(content.origins())
+    """The rows of a shard as dolma writes them, or as OLMo-core does if nobody knows where the documents come from.
+    The documents' own ids are left empty, as they are not kept; lines count from 1, that of an unknown source is 0."""
+    origins = None if content.origins is None else Taker(content.origins())
     before = 0
     for block in content.ends():
         for at in range(0, len(block), _ROWS):
@@ -36,7 +37,8 @@ def rows(content: Content, sources: Sequence[str]) -> Iterator[bytes]:
                 columns.append(_text(b"\n", len(ends)))
             else:
                 records, numbers = origins.take(len(ends))
-                columns += [_source(numbers, sources), _number(records + 1), _text(b"\r\n", len(ends))]
+                lines = np.where(numbers == UNKNOWN, 0, records + 1)
+                columns += [_source(numbers, sources), _number(lines), _text(b"\r\n", len(ends))]
             cells = np.hstack([cells for cells, _ in columns])
             yield cells[np.hstack([there for _, there in columns])].tobytes()
 
@@ -51,9 +53,9 @@ def _text(text: bytes, count: int) -> Cells:
 
 
 def _source(numbers: Int32, sources: Sequence[str]) -> Cells:
-    """`,,source,` with quotes where CSV needs them."""
+    """`,,source,` with quotes where CSV needs them; an unknown source is empty."""
     used, which = np.unique(numbers, return_inverse=True)
-    texts = [b",," + _quoted(sources[number]) + b"," for number in used.tolist()]
+    texts = [b",," + _quoted("" if number == UNKNOWN else sources[number]) + b"," for number in used.tolist()]
     widest = max(map(len, texts))
     table = np.frombuffer(b"".join(text.ljust(widest, b"\0") for text in texts), np.uint8).reshape(-1, widest)
     lengths = np.array([len(text) for text in texts])
@@ -64,23 +66,6 @@ def _quoted(text: str) -> bytes:
     out = io.StringIO(newline="")
     csv.writer(out).writerow([text, ""])
     return out.getvalue().removesuffix(",\r\n").encode("utf-8", "surrogateescape")
-
-
-class _Origins:
-    """Origins by the number asked for, whatever their blocks are."""
-
-    def __init__(self, blocks: Iterator[tuple[Int64, Int32]]) -> None:
-        self._blocks = blocks
-        self._records, self._sources = np.empty(0, np.int64), np.empty(0, np.int32)
-
-    def take(self, count: int) -> tuple[Int64, Int32]:
-        while len(self._records) < count:
-            records, sources = next(self._blocks)
-            self._records = np.concatenate([self._records, records])
-            self._sources = np.concatenate([self._sources, sources])
-        taken = self._records[:count], self._sources[:count]
-        self._records, self._sources = self._records[count:], self._sources[count:]
-        return taken
 
 
 def compressed(name: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
