@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenriver import documents as module
+from tokenriver import extents
 from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError
+from tokenriver.extents import Extents
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
 from tokenriver.storage import ShardReader
@@ -26,6 +28,8 @@ class Held:
     def __init__(self, ids: Sequence[int], ends: Sequence[int] | None = None, first: int = 0) -> None:
         self.ids: Ids = np.array(ids, np.uint16)
         self.num_tokens, self.dtype = len(ids), self.ids.dtype
+        counts = np.array([len(ids)])
+        self.extents: Extents | None = extents.make(self.ids.data.cast("B"), np.zeros_like(counts), counts, 2)
         self.doc_ends: Int64 | None = None if ends is None else np.array(ends, np.int64)
         numbers = np.arange(first, first + len(ends or ()))
         self.origins: tuple[Int64, Int32] | None = (numbers * 3, (numbers % 5).astype(np.int32))
@@ -33,7 +37,7 @@ class Held:
     def read(self, start: int, stop: int) -> Ids:
         return self.ids[start:stop]
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
         return [self.ids[s : s + n].data.cast("B") for s in starts.tolist()]
 
     def read_ahead(self, start: int, stop: int) -> None:

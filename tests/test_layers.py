@@ -13,7 +13,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # a room imports only from rooms in lines above its own; a folder is one room
 LADDER = (
     ("errors",),
-    ("types", "registry", "files", "defaults"),
+    ("types", "registry", "files", "defaults", "recent"),
+    ("extents",),
     ("storage",),
     ("streams", "magic", "rules", "locks"),
     ("sources", "tokenizers", "formats", "packing", "sampler", "quotas", "joining"),

@@ -42,7 +42,6 @@ OUT_TYPES = st.sampled_from(["int64", "int32", "uint16", "uint32", "uint64"])
 @given(
     shards=SHARDS,
     limit=st.integers(1, 4),
-    held=st.integers(1, 3),
     block=st.sampled_from([2, 64, 1 << 20]),
     data=st.data(),
 )
@@ -50,12 +49,10 @@ def test_any_windows_of_any_shards(
     tmp_path_factory: pytest.TempPathFactory,
     shards: list[list[int]],
     limit: int,
-    held: int,
     block: int,
     data: st.DataObject,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(river, "HELD_SHARDS", held)
         patch.setattr(river, "BLOCK_BYTES", block)
         patch.setattr(river, "LIMIT", limit)
         found = make_river(tmp_path_factory.mktemp("r"), shards, limit=limit)
@@ -253,6 +250,13 @@ def test_any_windows_of_shards_in_pieces_and_blocks(
         out = np.full((len(starts), n), 7, data.draw(OUT_TYPES))
         found.gather(np.array(starts, np.int64), n, out)
         assert out.tolist() == [every[s : s + n] for s in starts]
+        taken = data.draw(st.lists(st.tuples(st.integers(-1, len(every)), st.integers(0, 20)), max_size=8))
+        runs = [(start, size if start < 0 else min(size, len(every) - start)) for start, size in taken]
+        expected = [i for start, size in runs for i in ([0] * size if start < 0 else every[start : start + size])]
+        out = np.full((1, len(expected)), 7, np.int64)
+        columns = np.array(runs, np.int64).reshape(-1, 2)
+        found.take(columns[:, 0], columns[:, 1], out)
+        assert out.tolist() == [expected]
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(every))] * 2)))
         ids = found.read(start, stop)
         assert (ids.tolist(), ids.dtype) == (every[start:stop], np.dtype(dtype))
@@ -273,7 +277,7 @@ def test_more_shards_than_are_held(tmp_path: Path, body: Body | None, count: int
         found.gather(starts, n, out)
         assert (out == starts[:, None] + np.arange(n)).all()
     assert found.read(0, len(every)).tolist() == every
-    assert len(found.shelf) <= (shelf.LIMIT if body is None else shelf.DECODED)
+    assert len(found.shelf) <= (shelf.DECODED if body is in_blocks else shelf.LIMIT)
 
 
 @pytest.mark.parametrize("body", [None, in_pieces, in_blocks], ids=["flat", "pieces", "blocks"])

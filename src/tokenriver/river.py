@@ -2,29 +2,32 @@
 
 A single shard in one run is seen as one overlapping window of n ids for every start, each window one opaque item;
 taking k starts from that array is k block copies inside numpy, and one more pass widens them into the caller's buffer.
-Of several shards, or one in pieces, the windows' bytes are joined, which is k block copies too. Nothing is shared
-between calls: no lock is needed.
+Of several shards, or one in pieces, the windows' bytes are joined (`Extents`), which is k block copies too. Nothing is
+shared between calls: no lock is needed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenriver import extents
 from tokenriver.errors import FormatError, InputError, LimitError
+from tokenriver.extents import PADDING, Extents
 from tokenriver.shelf import LIMIT, Shelf
-from tokenriver.storage import ShardReader, bytes_of
+from tokenriver.storage import bytes_of
 from tokenriver.types import Ids, Int64
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
 BLOCK_BYTES = 1 << 20
 # ids that are read in order at a time, and how many are worth asking the disk for beforehand
 STRETCH, AHEAD = 1 << 20, 1 << 12
+# the extents of a few shards are kept as one table, if it has at most so many rows of 28 bytes
+MAX_EXTENTS = 1 << 20
 # views for so many window lengths are kept
 MAX_LENGTHS = 8
-# maps held beside the shelf's while windows of many shards are copied
-HELD_SHARDS = 32
 
 Windows = NDArray[np.void]
 Out = NDArray[np.integer[Any]]
@@ -42,7 +45,8 @@ class River:
         self._single = len(sizes) == 1
         self._signed = dtype.kind == "i"
         self._windows: dict[int, Windows] = {}
-        self._views: list[memoryview] = []
+        self._extents: Extents | None = None
+        self._prepared = self._flat = False
         self._block_ids = BLOCK_BYTES // dtype.itemsize
 
     def locate(self, position: int) -> tuple[int, int]:
@@ -88,7 +92,7 @@ class River:
             fits = out.shape == (len(starts), n) and 0 < out.size <= self._block_ids
             if not fits or starts.item(starts.argmin()) < 0:
                 raise IndexError
-            found = self._windows[n][starts].view(self.dtype) if self._single else self._join(starts, n)
+            found = self._found(starts, n)
             if self._signed and found.min() < 0:
                 raise ValueError
             np.copyto(out, found.reshape(out.shape), "safe")
@@ -96,45 +100,43 @@ class River:
             self._gather_checked(starts, n, out)
 
     def take(self, starts: Int64, sizes: Int64, out: Out) -> None:
-        """Fill out, row by row, with the ids [s, s + n) of each start and size, one run after another; a start of -1
-        stands for zeros. LimitError for a run outside the river, or an id that out's dtype cannot hold."""
-        item = self.dtype.itemsize
-        if not self._single and len(self.ends) <= LIMIT:
+        """Fill out, row by row, with the ids [s, s + n) of each start and size, one run after another; a start of
+        PADDING stands for zeros. LimitError for a run outside the river, or an id that out's dtype cannot hold."""
+        beyond = (starts != PADDING) & (starts + sizes > self.num_tokens)
+        if beyond.any() or int(sizes.sum()) != out.size:
+            end = int((starts + sizes).max(initial=0))
+            got = f"{int(sizes.sum())} ids up to {end}"
+            raise LimitError(f"sizes: got {got}, expected {out.size} of the {self.num_tokens} ids of this corpus")
+        if not self._prepared:
             self._prepare(1)
-        joined = b"".join(self._runs(starts, sizes))
-        if len(joined) != out.size * item:
-            raise LimitError(f"sizes: got {len(joined) // item} ids inside the river, expected {out.size}")
-        found = np.frombuffer(joined, self.dtype)
+        pieces = self._extents.windows(starts, sizes) if self._extents is not None else self._runs(starts, sizes)
+        found = np.frombuffer(b"".join(pieces), self.dtype)
         if self._signed:
             _refuse_negative(found)
         _narrow(found.reshape(out.shape), out)
 
-    def _runs(self, starts: Int64, sizes: Int64) -> Iterable[memoryview | bytes]:
-        """The bytes of runs of ids, one after another."""
-        item, flat = self.dtype.itemsize, self.shelf[0].ids if self._single else None
-        zeros = memoryview(bytes(int(sizes[starts < 0].max(initial=0)) * item))
-        if flat is not None:
-            view, begins, ends = bytes_of(flat), (starts * item).tolist(), ((starts + sizes) * item).tolist()
-            return [view[a:b] if a >= 0 else zeros[: b - a] for a, b in zip(begins, ends, strict=True)]
-        shards = np.searchsorted(self.ends, starts, "right")
-        last = np.minimum(shards, len(self.ends) - 1)
-        if self._views and not (starts + sizes > self.ends[last]).any():
-            offsets = (starts - self.begins[last]) * item
-            views = self._views
-            zipped = zip(last.tolist(), starts.tolist(), offsets.tolist(), (sizes * item).tolist(), strict=True)
-            return [views[s][at : at + n] if start >= 0 else zeros[:n] for s, start, at, n in zipped]
-        out: list[memoryview | bytes] = []
-        for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-            out += self._pieces(np.array([start], np.int64), size) if start >= 0 else [zeros[: size * item]]
-        return out
+    def _runs(self, starts: Int64, sizes: Int64) -> Iterator[memoryview | bytes]:
+        """The bytes of runs of ids, consecutive ones of one shard at a time."""
+        item = self.dtype.itemsize
+        shards = np.minimum(self.ends.searchsorted(starts, "right"), len(self.ends) - 1)
+        place = np.where((starts == PADDING) | (starts + sizes > self.ends[shards]), -1, shards)
+        cuts = np.flatnonzero((place[1:] != place[:-1]) | (place[1:] < 0)) + 1
+        for first, last in pairwise([0, *cuts.tolist(), len(starts)] if len(starts) else []):
+            shard, start, size = (int(column[first]) for column in (place, starts, sizes))
+            if shard >= 0:
+                yield from self.shelf[shard].windows(starts[first:last] - self.begins[shard], sizes[first:last])
+            else:
+                yield bytes(size * item) if start == PADDING else bytes_of(self.read(start, start + size))
 
-    def _join(self, starts: Int64, n: int) -> Ids:
-        """Windows of a few shards, all of them held, as one run of ids; too short if a window crosses shards."""
-        shards, item = np.searchsorted(self.ends, starts, "right"), self.dtype.itemsize
-        offsets = (starts - self.begins[shards]) * item
-        size, views = n * item, self._views
-        pieces = [views[s][at : at + size] for s, at in zip(shards.tolist(), offsets.tolist(), strict=True)]
-        return np.frombuffer(b"".join(pieces), self.dtype)
+    def _found(self, starts: Int64, n: int) -> Ids:
+        """Windows of shards whose extents are all known, as one run of ids; LookupError if they are not, or for a
+        window that ends outside."""
+        views = self._windows.get(n)
+        if views is not None:
+            return views[starts].view(self.dtype)
+        if self._extents is None or self._flat or starts.item(starts.argmax()) + n > self.num_tokens:
+            raise LookupError
+        return np.frombuffer(b"".join(self._extents.windows(starts, n)), self.dtype)
 
     def _gather_checked(self, starts: Int64, n: int, out: Out) -> None:
         """What the short way cannot do, or finds wrong: the first call for a length, many rows, windows across shards,
@@ -152,46 +154,42 @@ class River:
         step = max(1, self._block_ids // n)
         for at in range(0, len(starts), step):
             block = starts[at : at + step]
-            if n in self._windows:
-                found = self._windows[n][block].view(self.dtype)
-            else:
-                found = np.frombuffer(b"".join(self._pieces(block, n)), self.dtype)
+            found = self._by_shard(block, n) if self._extents is None else self._found(block, n)
             if self._signed:
                 _refuse_negative(found)
             _narrow(found.reshape(len(block), n), out[at : at + step])
 
     def _prepare(self, n: int) -> None:
-        """Make the short way ready: views for windows of n ids of the only shard, or of all bytes of a few shards."""
+        """Make the short way ready: views for windows of n ids of the only shard, or the extents of a few shards."""
         if self._single:
             ids = self.shelf[0].ids
+            self._flat = ids is not None
             if ids is not None:
                 kept = dict(list(self._windows.items())[1 - MAX_LENGTHS :])
                 self._windows = {**kept, n: windows_of(ids, n)}
-        elif not self._views and len(self.ends) <= LIMIT:
-            runs = [ids for shard in range(len(self.ends)) if (ids := self.shelf[shard].ids) is not None]
-            self._views = [bytes_of(ids) for ids in runs] if len(runs) == len(self.ends) else []
+        if not self._prepared and len(self.ends) <= LIMIT:
+            known: list[Extents] = []
+            for shard in range(len(self.ends)):
+                found = self.shelf[shard].extents
+                if found is None or sum(map(len, known)) + len(found) > MAX_EXTENTS:
+                    break
+                known.append(found)
+            if len(known) == len(self.ends):
+                self._extents = extents.join(known)
+        self._prepared = True
 
-    def _pieces(self, starts: Int64, n: int) -> Iterable[memoryview | bytes]:
-        """The bytes of windows in any shards, one after another, each in one piece or several; few shards are held at
-        a time, whatever the batch."""
-        if self._single:
-            return self.shelf[0].windows(starts, n)
+    def _by_shard(self, starts: Int64, n: int) -> Ids:
+        """(k * n,) ids of windows in any shards; one shard after another is used, for all its windows at once."""
+        found = np.empty((len(starts), n), self.dtype)
         shards = np.searchsorted(self.ends, starts, "right")
-        offsets = starts - self.begins[shards]
-        held: dict[int, ShardReader] = {}
-        pieces: list[memoryview | bytes] = []
-        for shard, offset in zip(shards.tolist(), offsets.tolist(), strict=True):
-            left = n
-            while left:
-                if shard not in held:
-                    if len(held) == HELD_SHARDS:
-                        pieces = [b"".join(pieces)]
-                        held = {}
-                    held[shard] = self.shelf[shard]
-                count = min(left, int(self.ends[shard] - self.begins[shard]) - offset)
-                pieces += held[shard].windows(np.array([offset], np.int64), count)
-                left, shard, offset = left - count, shard + 1, 0
-        return pieces
+        crossing = starts + n > self.ends[shards]
+        for shard in np.unique(shards[~crossing]).tolist():
+            rows = np.flatnonzero((shards == shard) & ~crossing)
+            data = b"".join(self.shelf[shard].windows(starts[rows] - self.begins[shard], n))
+            found[rows] = np.frombuffer(data, self.dtype).reshape(-1, n)
+        for row in np.flatnonzero(crossing).tolist():
+            self._fill(found[row], int(starts[row]))
+        return found.reshape(-1)
 
 
 def windows_of(ids: Ids, n: int) -> Windows:

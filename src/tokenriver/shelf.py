@@ -1,18 +1,16 @@
 """Shards opened on use, and let go when others are used: a map holds a descriptor, and a corpus may have 10,000 shards.
 
-No lock: a dictionary's own operations are atomic, so threads at worst open a shard twice, and a fork never inherits a
-lock that nobody will release. Nothing is closed by force: an array that a caller still holds keeps its map.
+Threads at worst open a shard twice. Nothing is closed by force: an array that a caller still holds keeps its map.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 
+from tokenriver.recent import Recent
 from tokenriver.storage import ShardReader
 
 LIMIT = 64
 DECODED = 8
-"""Shards kept whose ids do not lie in one run of a file: they may hold decoded blocks."""
+"""Shards kept whose ids are decoded: they may hold blocks of them."""
 
 
 class Shelf:
@@ -21,17 +19,14 @@ class Shelf:
     def __init__(self, opener: Callable[[int], ShardReader], limit: int = LIMIT) -> None:
         self._opener = opener
         self._limit = limit
-        self._open: OrderedDict[int, ShardReader] = OrderedDict()
+        self._open: Recent[ShardReader] = Recent()
 
     def __getitem__(self, number: int) -> ShardReader:
-        reader = self._open.pop(number, None)
+        reader = self._open.take(number)
         if reader is None:
             reader = self._opener(number)
-        self._open[number] = reader
-        limit = self._limit if reader.ids is not None else min(self._limit, DECODED)
-        while len(self._open) > limit:
-            with suppress(KeyError):  # another thread may have taken them away meanwhile
-                self._open.popitem(last=False)
+        limit = self._limit if reader.extents is not None else min(self._limit, DECODED)
+        self._open.keep(number, reader, limit)
         return reader
 
     def __len__(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tokenriver.extents import Extents
 from tokenriver.types import Ids, Int32, Int64
 
 BLOCK_IDS = 1 << 20
@@ -42,12 +43,16 @@ class ShardReader(Protocol):
     def ids(self) -> Ids | None:
         """(num_tokens,) all ids, mapped read-only; None where they do not lie in one run of a file."""
 
+    @property
+    def extents(self) -> Extents | None:
+        """Where all ids lie in a mapped file; None where they are decoded."""
+
     def read(self, start: int, stop: int) -> Ids:
         """The ids [start, stop), a view where that is possible; the caller has checked the range."""
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
-        """The bytes of the ids [s, s + n) of each start, in one piece or several, one window after another; the caller
-        has checked that all lie in the shard."""
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
+        """The bytes of the ids [s, s + n) of each start (and each n, if they differ), in one piece or several, one
+        window after another; the caller has checked that all lie in the shard."""
 
     def read_ahead(self, start: int, stop: int) -> None:
         """Say that the ids [start, stop) of the shard are read next, in order."""

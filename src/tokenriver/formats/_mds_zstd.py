@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tokenriver import streams
 from tokenriver.errors import FormatError, InputError
+from tokenriver.extents import Extents
 from tokenriver.formats._mapping import read_head
 from tokenriver.formats._mds_shard import Bytes, Samples, read_samples
 from tokenriver.formats._reader import Blocks
@@ -51,6 +52,7 @@ class Decoded:
         self._path, self._dtype_asked = path, samples.dtype.name
         self.num_tokens, self.dtype = count_ids(samples), samples.dtype
         self.ids: Ids | None = None
+        self.extents: Extents | None = None
         self._blocks = self._fresh()
 
     def _fresh(self) -> Blocks:
@@ -73,7 +75,7 @@ class Decoded:
             self._blocks = self._fresh()
         return found
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
         return self._blocks.windows(starts, n)
 
     def read_ahead(self, start: int, stop: int) -> None:

@@ -3,16 +3,17 @@ file), `Pieces` (several runs of one), `Blocks` (decoded when they are needed, t
 """
 
 import mmap
-from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
+from tokenriver import extents
+from tokenriver.extents import Extents
 from tokenriver.formats import _docindex
+from tokenriver.recent import Recent
 from tokenriver.storage import bytes_of
 from tokenriver.types import Ids, Int32, Int64
 
@@ -29,8 +30,10 @@ class Body(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
     @property
     def ids(self) -> Ids | None: ...
+    @property
+    def extents(self) -> Extents | None: ...
     def read(self, start: int, stop: int) -> Ids: ...
-    def windows(self, starts: Int64, n: int) -> list[memoryview]: ...
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]: ...
     def read_ahead(self, start: int, stop: int) -> None: ...
 
 
@@ -44,13 +47,14 @@ class Flat:
         self._offset = offset
         self.ids: Ids = np.frombuffer(self._mapping, dtype, count, offset)
         self.num_tokens, self.dtype = count, dtype
+        one = np.array([count], np.int64)
+        self.extents = extents.make(bytes_of(self.ids), np.zeros_like(one), one, dtype.itemsize)
 
     def read(self, start: int, stop: int) -> Ids:
         return self.ids[start:stop]
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
-        view, item = bytes_of(self.ids), self.dtype.itemsize
-        return [view[at : at + n * item] for at in (starts * item).tolist()]
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
+        return self.extents.windows(starts, n)
 
     def read_ahead(self, start: int, stop: int) -> None:
         _will_need(self._mapping, *(self._offset + at * self.dtype.itemsize for at in (start, stop)))
@@ -69,45 +73,21 @@ class Pieces:
     def __init__(self, fd: int, size: int, dtype: np.dtype[Any], offsets: Int64, counts: Int64) -> None:
         self._mapping = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
         self._mapping.madvise(mmap.MADV_RANDOM)
-        self._view = memoryview(self._mapping)
-        self._offsets, self._ends = offsets, np.cumsum(counts, dtype=np.int64)
-        self._begins = self._ends - counts
-        self.num_tokens, self.dtype = int(self._ends[-1]), dtype
+        self.extents = extents.make(memoryview(self._mapping), offsets, counts, dtype.itemsize)
+        self.num_tokens, self.dtype = int(counts.sum()), dtype
         self.ids: Ids | None = None
 
     def read(self, start: int, stop: int) -> Ids:
         pieces = self.windows(np.array([start], np.int64), stop - start)
         return np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), self.dtype)
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
-        item, view = self.dtype.itemsize, self._view
-        piece = np.searchsorted(self._ends, starts, "right")
-        piece = np.minimum(piece, len(self._ends) - 1)  # an empty window at the very end
-        at = (self._offsets[piece] + (starts - self._begins[piece]) * item).tolist()
-        room = ((self._ends[piece] - starts) * item).tolist()
-        out, size = [], n * item
-        for number, begin, left in zip(piece.tolist(), at, room, strict=True):
-            out.append(view[begin : begin + min(size, left)])
-            if left < size:
-                out += self._following(number + 1, size - left)
-        return out
-
-    def _following(self, number: int, size: int) -> list[memoryview]:
-        """The next `size` bytes of ids from the start of a run on."""
-        out, item = [], self.dtype.itemsize
-        while size > 0:
-            begin = int(self._offsets[number])
-            taken = min(size, int(self._ends[number] - self._begins[number]) * item)
-            out.append(self._view[begin : begin + taken])
-            size, number = size - taken, number + 1
-        return out
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
+        return self.extents.windows(starts, n)
 
     def read_ahead(self, start: int, stop: int) -> None:
         if start < stop:
-            pieces, item = np.searchsorted(self._ends, [start, stop - 1], "right"), self.dtype.itemsize
-            within = (np.array([start, stop]) - self._begins[pieces]) * item
-            begin, end = (self._offsets[pieces] + within).tolist()
-            _will_need(self._mapping, min(begin, end), max(begin, end))
+            begin, last = self.extents.place(start), self.extents.place(stop - 1)
+            _will_need(self._mapping, min(begin, last), max(begin, last) + self.dtype.itemsize)
 
 
 class Blocks:
@@ -116,19 +96,20 @@ class Blocks:
 
     def __init__(self, dtype: np.dtype[Any], ends: Int64, load: Callable[[int], Ids], keep: int = 2) -> None:
         self._ends, self._load, self._keep = ends, load, keep
-        self._held: OrderedDict[int, Ids] = OrderedDict()
+        self._held: Recent[Ids] = Recent()
         self.num_tokens, self.dtype = int(ends[-1]), dtype
         self.ids: Ids | None = None
+        self.extents: Extents | None = None
 
     def read(self, start: int, stop: int) -> Ids:
         pieces = self._ids(start, stop)
         return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, self.dtype), *pieces])
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
         found: list[list[memoryview]] = [[]] * len(starts)
+        stops = starts + n
         for at in np.argsort(starts, kind="stable").tolist():
-            start = int(starts[at])
-            found[at] = [bytes_of(ids) for ids in self._ids(start, start + n)]
+            found[at] = [bytes_of(ids) for ids in self._ids(int(starts[at]), int(stops[at]))]
         return [piece for pieces in found for piece in pieces]
 
     def _ids(self, start: int, stop: int) -> list[Ids]:
@@ -144,14 +125,11 @@ class Blocks:
         return out
 
     def _block(self, number: int) -> Ids:
-        block = self._held.pop(number, None)
+        block = self._held.take(number)
         if block is None:
             block = self._load(number)
             block.flags.writeable = False  # views of it are handed out as long as it is held
-        self._held[number] = block
-        while len(self._held) > self._keep:
-            with suppress(KeyError):  # another thread may have taken it away meanwhile
-                self._held.popitem(last=False)
+        self._held.keep(number, block, self._keep)
         return block
 
     def read_ahead(self, start: int, stop: int) -> None:
@@ -181,10 +159,14 @@ class Reader:
     def ids(self) -> Ids | None:
         return np.empty(0, self.dtype) if self._body is None else self._body.ids
 
+    @property
+    def extents(self) -> Extents | None:
+        return None if self._body is None else self._body.extents
+
     def read(self, start: int, stop: int) -> Ids:
         return np.empty(0, self.dtype) if self._body is None else self._body.read(start, stop)
 
-    def windows(self, starts: Int64, n: int) -> list[memoryview]:
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
         return [] if self._body is None else self._body.windows(starts, n)
 
     def read_ahead(self, start: int, stop: int) -> None:
