@@ -34,6 +34,7 @@ LADDER = (
     ("agreement", "reformat"),
     ("commit",),
     ("build", "batch", "against", "convert"),
+    ("ahead", "layout"),
     ("loader", "verify"),
     ("adapters",),
     ("commands",),

@@ -14,19 +14,16 @@ import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import Any
 
-import numpy as np
-
-from tokenriver import registry
+from tokenriver.ahead import run_ahead
 from tokenriver.batch import Batch, Ring, serve, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.mixing import MixedSampler, Mixture, mixed
-from tokenriver.sampler import Sampler, check_rank
-from tokenriver.types import Packing, River
+from tokenriver.layout import lay_out, only_for, whole
+from tokenriver.mixing import Mixture
+from tokenriver.sampler import check_rank
+from tokenriver.types import River
 
 
 class Loader:
@@ -68,17 +65,17 @@ class Loader:
         InputError for an option that makes no sense and LimitError, naming N, for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
-            _whole(name, value, 1)
+            whole(name, value, 1)
         for name, given in (("micro_batch", micro_batch), ("epochs", epochs), ("steps", steps)):
-            _whole(name, 1 if given is None else given, 1)
+            whole(name, 1 if given is None else given, 1)
         for name, given in (("prefetch", prefetch), ("repeat_batch", repeat_batch)):
-            _whole(name, 0 if given is None else given, 0)
-        _whole("seed", seed, -LARGEST)
+            whole(name, 0 if given is None else given, 0)
+        whole("seed", seed, -LARGEST)
         options: dict[str, Any] = {"overflow": overflow, "phase_shift": phase_shift, "seed": int(seed)}
         if stride is not None:
-            _only_for("stride", packing, "sliding")
+            only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
-        river, rows, sampler = _lay_out(corpus, (packing, int(seq_len), options), order, int(global_batch))
+        river, rows, sampler = lay_out(corpus, (packing, int(seq_len), options), order, int(global_batch))
         if not sampler.num_rows and steps is None and epochs is not None:
             raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
         if repeat_batch is not None and steps is None and epochs is not None:
@@ -165,7 +162,7 @@ class Loader:
     def batch(self, step: int, micro: int = 0) -> Batch:
         """Micro-batch `micro` of any step, at once, in fresh buffers; the loader does not move."""
         course, last = self._course, self.num_steps
-        _whole("step", step, 0)
+        whole("step", step, 0)
         if last is not None and step >= last:
             raise LimitError(
                 f"step: got {step}, expected 0 to {last - 1}, the last step of this run; give epochs or steps"
@@ -204,7 +201,7 @@ class Loader:
 
     def skip(self, steps: int) -> None:
         """Pass over so many steps, the one begun included, as if they had been served; the state remembers it."""
-        _whole("steps", steps, 0)
+        whole("steps", steps, 0)
         course = self._course
         target = (self._next // course.micros + steps) * course.micros
         if self._stop is not None and target > self._stop:
@@ -225,73 +222,3 @@ class Loader:
         self._course = replace(self._course, row=row, step=step, end_row=end_row)
         self._stop = None if count is None else count * self._course.micros
         self._next, self._ended, self._turn = 0, False, object()
-
-
-def run_ahead(batches: Generator[Batch, None, None], depth: int) -> Generator[Batch, None, None]:
-    """The same batches, up to `depth` of them made ahead by a thread, which ends with this iterator; its errors come
-    out here."""
-    ready: SimpleQueue[Batch | BaseException | None] = SimpleQueue()
-    wanted: SimpleQueue[bool] = SimpleQueue()
-    for _ in range(depth):
-        wanted.put(True)
-    thread = Thread(target=_produce, args=(batches, wanted, ready), name="tokenriver-prefetch", daemon=True)
-    thread.start()
-    try:
-        while (item := _next_of(ready, thread)) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            wanted.put(True)
-            yield item
-            # not to hold the last batch's buffer while waiting for the next
-            del item
-    finally:
-        # what is asked for already is made, at most `depth` batches, and thrown away
-        wanted.put(False)
-        thread.join()
-
-
-def _next_of(ready: "SimpleQueue[Batch | BaseException | None]", thread: Thread) -> Batch | BaseException | None:
-    while True:
-        try:
-            return ready.get(timeout=1.0)
-        except Empty:
-            # a thread does not follow its process into a fork; waiting for it would never end
-            if not thread.is_alive():
-                raise InputError(
-                    "loader: its prefetch thread is gone, as after a fork; make a new iterator in this process"
-                ) from None
-
-
-def _produce(
-    batches: Generator[Batch, None, None],
-    wanted: "SimpleQueue[bool]",
-    ready: "SimpleQueue[Batch | BaseException | None]",
-) -> None:
-    try:
-        while wanted.get():
-            ready.put(next(batches, None))
-    except BaseException as error:
-        ready.put(error)
-
-
-def _lay_out(
-    corpus: River | Mixture, packing: tuple[str, int, dict[str, Any]], order: str, global_batch: int
-) -> tuple[River, Packing, Sampler | MixedSampler]:
-    """What is read, where its rows lie and in which order they come."""
-    name, seq_len, options = packing
-    pack = registry.load("packing", name).pack
-    if not isinstance(corpus, Mixture):
-        rows: Packing = pack(corpus, seq_len=seq_len, **options)
-        return corpus, rows, Sampler(len(rows), global_batch=global_batch, seed=options["seed"], order=order)
-    packings = tuple(pack(river, seq_len=seq_len, **options) for river in corpus.rivers)
-    return mixed(corpus, packings, (order, options["seed"], global_batch))
-
-
-def _only_for(name: str, packing: str, wanted: str) -> None:
-    if packing != wanted:
-        raise InputError(f"{name}: got it with packing {packing!r}, expected {wanted!r}; leave it out")
-
-
-def _whole(name: str, value: object, least: int) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= LARGEST:
-        raise InputError(f"{name}: got {value!r}, expected an integer from {least}; give one")
