@@ -18,6 +18,17 @@ def rows_of(name: str, lengths: Sequence[int], seq_len: int, overflow: str = "sp
     return [[head] for head in heads] + _best_fit([document[-1] for document in pieces if document], seq_len)
 
 
+def chains_of(name: str, lengths: Sequence[int], seq_len: int) -> list[list[int]]:
+    """The river positions of the ids of every chained row: input i, target i + 1."""
+    documents, start = [], 0
+    for length in lengths:
+        documents.append(list(range(start, start + length)))
+        start += length
+    assert name == "minimind"
+    cut = [ids if len(ids) <= seq_len else [*ids[: seq_len - 1], ids[-1]] for ids in documents]
+    return [ids for ids in cut if len(ids) > 1]
+
+
 def _pieces(lengths: Sequence[int], seq_len: int, overflow: str) -> list[list[Span]]:
     """Each document's spans: all but the last of seq_len + 1 ids."""
     out: list[list[Span]] = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenriver.course import Course, Runs, Stretch
 from tokenriver.joining import JoinedPacking
-from tokenriver.sequences import documents_of_runs, edges_of_runs, of_windows
+from tokenriver.sequences import documents_of_runs, edges_of_documents, edges_of_runs, of_windows
 from tokenriver.types import IGNORE, Bools, Int32, Int64, River
 
 FILLER_ID = 0
@@ -95,7 +95,8 @@ class Batch:
         if self._stretch.runs is None:
             return self._filled * self._stretch.course.packing.seq_len
         runs = self._packed()
-        return int(runs.sizes[runs.starts >= 0].sum())
+        padding = int(runs.sizes[runs.ends - 1].sum())
+        return self._filled * self._stretch.course.packing.seq_len - padding
 
     @property
     def step(self) -> int:
@@ -187,7 +188,10 @@ class Batch:
     def _edges(self) -> Int64:
         """Edges of the sequences in the flattened rows."""
         rows, width = self.input_ids.shape
-        return edges_of_runs(self._packed(), rows, width) if self._stretch.runs is not None else self._sequences()[1]
+        if self._stretch.runs is None:
+            return self._sequences()[1]
+        runs = self._packed()
+        return edges_of_documents(self.document_ids) if runs.chained else edges_of_runs(runs, rows, width)
 
     def _packed(self) -> Runs:
         return self._stretch.runs_of(self._index, self._filled)
@@ -240,26 +244,31 @@ def _serve_windows(
 def _serve_packed(
     course: Course, first: int, stride: int, stop: int | None, ring: Ring
 ) -> Generator[Batch, None, None]:
-    """Rows of several spans: inputs and targets are filled apart, since the last id of a span is no input."""
+    """Rows of several spans: inputs and targets are filled apart, since they differ at the end of a span or row."""
     for stretch in _stretches(course, first, stride, stop):
         for index, filled in enumerate(stretch.filled):
             buffer, targets = ring.take(), ring.take()
-            _fill(course.river, stretch.runs_of(index, filled), buffer[:, :-1], targets[:, 1:])
+            _fill(course.river, stretch.runs_of(index, filled), buffer, targets)
             yield Batch(stretch, index, buffer, targets)
             del buffer, targets
 
 
-def _fill(river: River, runs: Runs, inputs: Int64, targets: Int64) -> None:
-    """Fill the rows that the runs make, and the rest with filler."""
-    filled, width = len(runs.ends), inputs.shape[1]
+def _fill(river: River, runs: Runs, buffer: Int64, targets: Int64) -> None:
+    """Fill the rows that the runs make, and the rest with filler: inputs without the last column, targets without the
+    first."""
+    filled, length = len(runs.ends), buffer.shape[1]
     if filled:
         starts = runs.starts
-        river.take(starts, runs.sizes, inputs[:filled])
-        river.take(starts + (starts >= 0), runs.sizes, targets[:filled])
+        if runs.chained:
+            river.take(starts, runs.sizes, buffer[:filled])
+            targets[:filled] = buffer[:filled]
+        else:
+            river.take(starts, runs.sizes, buffer[:filled, :-1])
+            river.take(starts + (starts >= 0), runs.sizes, targets[:filled, 1:])
         padding = runs.sizes[runs.ends - 1]
         for line in np.flatnonzero(padding).tolist():
-            targets[line, width - padding[line] :] = IGNORE
-    inputs[filled:] = FILLER_ID
+            targets[line, length - padding[line] :] = IGNORE
+    buffer[filled:] = FILLER_ID
     targets[filled:] = IGNORE
 
 

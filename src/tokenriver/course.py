@@ -123,23 +123,26 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What fills some cells of T positions, run by run: those of cell c are ends[c - 1] to ends[c]."""
+    """What fills some cells, run by run: those of cell c are ends[c - 1] to ends[c]. A cell has T positions, or, where
+    rows are chained, T + 1 ids."""
 
     ends: Int64
     starts: Int64
     """River position of each run's first input id; -1 for padding, the last run of a cell."""
     sizes: Int64
-    """Positions, which is one less than the ids of the span; the padding of a full cell is a run of 0."""
+    """Positions, one less than the ids of the span, or chained ids; the padding of a full cell is a run of 0."""
+    chained: bool = False
 
     def cells(self, first: int, last: int) -> "Runs":
         """The runs of the cells [first, last)."""
         begin = int(self.ends[first - 1]) if first else 0
         here = slice(begin, int(self.ends[last - 1]) if last else 0)
-        return Runs(self.ends[first:last] - begin, self.starts[here], self.sizes[here])
+        return Runs(self.ends[first:last] - begin, self.starts[here], self.sizes[here], self.chained)
 
 
 def _runs(packing: Packing, rows: Int64) -> Runs:
-    """The spans of rows as runs of positions, each row filled up by a run of padding."""
+    """The spans of rows as runs, each row filled up by a run of padding."""
+    chained = packing.chained
     which, starts, stops = packing.spans(rows, 0)
     counts = np.bincount(which, minlength=len(rows))
     ends = np.cumsum(counts + 1)
@@ -147,10 +150,11 @@ def _runs(packing: Packing, rows: Int64) -> Runs:
     inside = np.ones(int(ends[-1]), np.bool_)
     inside[padding] = False
     out_starts, sizes = np.full(len(inside), -1, np.int64), np.empty(len(inside), np.int64)
-    out_starts[inside], sizes[inside] = starts, stops - starts - 1
-    used = np.bincount(which, stops - starts - 1, minlength=len(rows)).astype(np.int64)
-    sizes[padding] = packing.seq_len - used
-    return Runs(ends, out_starts, sizes)
+    filled = stops - starts - (not chained)
+    out_starts[inside], sizes[inside] = starts, filled
+    used = np.bincount(which, filled, minlength=len(rows)).astype(np.int64)
+    sizes[padding] = packing.seq_len + chained - used
+    return Runs(ends, out_starts, sizes, chained)
 
 
 @dataclass(frozen=True, slots=True)

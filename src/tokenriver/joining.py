@@ -78,6 +78,10 @@ class JoinedPacking:
         return self.packings[0].windows
 
     @property
+    def chained(self) -> bool:
+        return self.packings[0].chained
+
+    @property
     def tag(self) -> str:
         return self.packings[0].tag
 

@@ -33,6 +33,13 @@ def of_windows(river: River, starts: list[int], rows: int, width: int) -> tuple[
     return documents, np.array(edges, np.int64)
 
 
+def edges_of_documents(documents: Int64) -> Int64:
+    """Edges of the sequences in the flattened rows, where each is a stretch of one document, (rows, width)."""
+    first = np.ones(documents.shape, np.bool_)
+    np.not_equal(documents[:, 1:], documents[:, :-1], out=first[:, 1:])
+    return np.append(np.flatnonzero(first), documents.size)
+
+
 def edges_of_runs(runs: Runs, rows: int, width: int) -> Int64:
     """Edges of the sequences in the flattened rows; those behind the runs' rows are filler."""
     sizes = runs.sizes[runs.sizes > 0]
@@ -43,7 +50,8 @@ def edges_of_runs(runs: Runs, rows: int, width: int) -> Int64:
 
 def documents_of_runs(river: River, runs: Runs, rows: int, width: int) -> Int64:
     """(rows, width) document of each position; -1 for padding and filler."""
+    length = width + runs.chained
     known = [river.document_at(start) if start >= 0 else NO_DOCUMENT for start in runs.starts.tolist()]
-    documents = np.full(rows * width, NO_DOCUMENT, np.int64)
-    documents[: len(runs.ends) * width] = np.repeat(np.array(known, np.int64), runs.sizes)
-    return documents.reshape(rows, width)
+    documents = np.full(rows * length, NO_DOCUMENT, np.int64)
+    documents[: len(runs.ends) * length] = np.repeat(np.array(known, np.int64), runs.sizes)
+    return documents.reshape(rows, length)[:, :width]

@@ -180,7 +180,8 @@ class Tokenizer(Protocol):
 
 
 class Packing(Protocol):
-    """Where each row lies in the river. The law: a span of n ids fills n - 1 positions."""
+    """Where each row lies in the river. The law: a span of n ids fills n - 1 positions. Rows of other systems may be
+    chained instead: all ids of a row end to end, so that spans of n ids in all fill n - 1 positions."""
 
     @property
     def seq_len(self) -> int: ...
@@ -202,6 +203,11 @@ class Packing(Protocol):
     @property
     def windows(self) -> bool:
         """Is every row one span of seq_len + 1 ids, wherever documents end? Else no span crosses a document."""
+
+    @property
+    def chained(self) -> bool:
+        """Is the id after a span, the first of the row's next one, the target of its last? Then the spans of a row have
+        at most seq_len + 1 ids."""
 
     def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop), one entry a span, grouped by row in the order asked: `row` indexes into `rows`,

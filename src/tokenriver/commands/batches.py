@@ -8,7 +8,9 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment, _options, _output, _rows
 
-Packing = Annotated[str, typer.Option("--packing", metavar="NAME", help="concat, sliding, document or best_fit.")]
+Packing = Annotated[
+    str, typer.Option("--packing", metavar="NAME", help="concat, sliding, document, best_fit or minimind.")
+]
 Overflow = Annotated[
     str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row: split, truncate or drop.")
 ]

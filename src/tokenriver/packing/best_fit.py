@@ -32,6 +32,7 @@ class BestFit:
     balance: Mapping[str, int]
     """river = served + too_short + cut + dropped."""
     windows: bool = False
+    chained: bool = False
 
     @property
     def tag(self) -> str:

@@ -25,6 +25,7 @@ class Concat:
     phase_shift: bool
     seed: int
     windows: bool = True
+    chained: bool = False
 
     @property
     def tag(self) -> str:

@@ -27,6 +27,7 @@ class Documents:
     balance: Mapping[str, int]
     """river = served + too_short + cut + dropped."""
     windows: bool = False
+    chained: bool = False
 
     @property
     def tag(self) -> str:

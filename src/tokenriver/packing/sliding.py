@@ -21,6 +21,7 @@ class Sliding:
     seq_len: int
     stride: int
     windows: bool = True
+    chained: bool = False
 
     @property
     def tag(self) -> str:
