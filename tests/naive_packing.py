@@ -18,15 +18,40 @@ def rows_of(name: str, lengths: Sequence[int], seq_len: int, overflow: str = "sp
     return [[head] for head in heads] + _best_fit([document[-1] for document in pieces if document], seq_len)
 
 
-def chains_of(name: str, lengths: Sequence[int], seq_len: int) -> list[list[int]]:
-    """The river positions of the ids of every chained row: input i, target i + 1."""
+def minimind(lengths: Sequence[int], seq_len: int) -> list[list[int]]:
+    """The river positions of the ids of every row: input i, target i + 1."""
+    documents = _documents(lengths)
+    cut = [ids if len(ids) <= seq_len else [*ids[: seq_len - 1], ids[-1]] for ids in documents]
+    return [ids for ids in cut if len(ids) > 1]
+
+
+def bos_aligned(lengths: Sequence[int], seq_len: int, buffer: int, fetches: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The river positions of the ids of every row, documents being fetched in these lots of their numbers."""
+    documents, lots = _documents(lengths), [list(lot) for lot in fetches]
+    rows: list[list[int]] = []
+    waiting: list[list[int]] = []
+    row: list[int] = []
+    while True:
+        while len(waiting) < buffer and lots:
+            waiting += [list(documents[number]) for number in lots.pop(0) if documents[number]]
+        if not waiting:
+            return rows
+        room = seq_len + 1 - len(row)
+        fitting = [ids for ids in waiting if len(ids) <= room]
+        taken = max(fitting, key=len) if fitting else min(waiting, key=len)  # both give the first of equals
+        waiting = [ids for ids in waiting if ids is not taken]
+        row += taken[:room]
+        if len(row) == seq_len + 1:
+            rows.append(row)
+            row = []
+
+
+def _documents(lengths: Sequence[int]) -> list[list[int]]:
     documents, start = [], 0
     for length in lengths:
         documents.append(list(range(start, start + length)))
         start += length
-    assert name == "minimind"
-    cut = [ids if len(ids) <= seq_len else [*ids[: seq_len - 1], ids[-1]] for ids in documents]
-    return [ids for ids in cut if len(ids) > 1]
+    return documents
 
 
 def _pieces(lengths: Sequence[int], seq_len: int, overflow: str) -> list[list[Span]]:

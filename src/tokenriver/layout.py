@@ -1,5 +1,7 @@
 """What a loader's options come to: the river that is read, where its rows lie, and the order in which they come."""
 
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,9 @@ from tokenriver.errors import InputError
 from tokenriver.mixing import MixedSampler, Mixture, mixed
 from tokenriver.sampler import Sampler
 from tokenriver.types import Packing, River
+
+COMMON = ("seq_len", "overflow", "phase_shift", "seed")
+"""Options that every packing has, by the loader's own names."""
 
 
 def lay_out(
@@ -23,6 +28,17 @@ def lay_out(
         return corpus, rows, Sampler(len(rows), global_batch=global_batch, seed=options["seed"], order=order)
     packings = tuple(pack(river, seq_len=seq_len, **options) for river in corpus.rivers)
     return mixed(corpus, packings, (order, options["seed"], global_batch))
+
+
+def own_options(packing: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of one packing; InputError for a name that it does not have."""
+    parameters = inspect.signature(registry.load("packing", packing).pack).parameters.values()
+    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in COMMON]
+    for name in given:
+        if name not in known:
+            expected = ", ".join(known) or "none: it has no options of its own"
+            raise InputError(f"packing_options: got {name!r} for packing {packing!r}, expected {expected}")
+    return dict(given)
 
 
 def only_for(name: str, packing: str, wanted: str) -> None:

@@ -20,7 +20,7 @@ from tokenriver.ahead import run_ahead
 from tokenriver.batch import Batch, Ring, serve, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.layout import lay_out, only_for, whole
+from tokenriver.layout import lay_out, only_for, own_options, whole
 from tokenriver.mixing import Mixture
 from tokenriver.sampler import check_rank
 from tokenriver.types import River
@@ -50,6 +50,7 @@ class Loader:
         overflow: str = "split",
         phase_shift: bool = False,
         stride: int | None = None,
+        packing_options: Mapping[str, Any] | None = None,
         order: str = "shuffled",
         seed: int = 0,
         rank: int = 0,
@@ -61,8 +62,9 @@ class Loader:
     ) -> None:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
-        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. Raises
-        InputError for an option that makes no sense and LimitError, naming N, for too few rows."""
+        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step.
+        `packing_options` are those that only this packing has, by name. Raises InputError for an option that makes no
+        sense and LimitError, naming N, for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
@@ -72,6 +74,7 @@ class Loader:
             whole(name, 0 if given is None else given, 0)
         whole("seed", seed, -LARGEST)
         options: dict[str, Any] = {"overflow": overflow, "phase_shift": phase_shift, "seed": int(seed)}
+        options |= own_options(packing, packing_options or {})
         if stride is not None:
             only_for("stride", packing, "sliding")
             options["stride"] = int(stride)

@@ -9,7 +9,7 @@ import tokenriver
 from tokenriver.commands import _environment, _options, _output, _rows
 
 Packing = Annotated[
-    str, typer.Option("--packing", metavar="NAME", help="concat, sliding, document, best_fit or minimind.")
+    str, typer.Option("--packing", metavar="NAME", help="concat, sliding, document, best_fit, bos_aligned or minimind.")
 ]
 Overflow = Annotated[
     str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row: split, truncate or drop.")

@@ -14,6 +14,7 @@ import numpy as np
 from tokenriver.errors import InputError
 from tokenriver.packing._fit import best_fit
 from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
+from tokenriver.packing._table import Table
 from tokenriver.types import Int64, River
 
 BLOCK_DOCUMENTS = 1 << 23
@@ -22,13 +23,11 @@ BLOCK_DOCUMENTS = 1 << 23
 
 @dataclass(frozen=True, slots=True)
 class BestFit:
-    """Rows of several spans each: the spans of row i are those from row_ends[i - 1] to row_ends[i]."""
+    """Rows of several spans each."""
 
     seq_len: int
     overflow: str
-    row_ends: Int64
-    span_starts: Int64
-    span_sizes: Int64
+    table: Table
     balance: Mapping[str, int]
     """river = served + too_short + cut + dropped."""
     windows: bool = False
@@ -39,11 +38,11 @@ class BestFit:
         return f"best_fit T={self.seq_len} {self.overflow}"
 
     def __len__(self) -> int:
-        return len(self.row_ends)
+        return len(self.table)
 
     @property
     def num_targets(self) -> int:
-        return int(self.span_sizes.sum()) - len(self.span_sizes)
+        return int(self.table.sizes.sum()) - len(self.table.sizes)
 
     @property
     def padding(self) -> int:
@@ -52,17 +51,11 @@ class BestFit:
 
     def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
-        ends = self.row_ends[rows]
-        begins = np.where(rows > 0, self.row_ends[rows - 1], 0)
-        counts = ends - begins
-        which = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
-        at = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(begins - np.cumsum(counts) + counts, counts)
-        starts = self.span_starts[at]
-        return which, starts, starts + self.span_sizes[at]
+        return self.table.spans(rows)
 
     def starts(self, rows: Int64, epochs: Int64) -> Int64:
         """River position of each row's first id, (k,) int64."""
-        return self.span_starts[np.where(rows > 0, self.row_ends[rows - 1], 0)]
+        return self.table.starts[self.table.firsts(rows)]
 
 
 def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bool = False, seed: int = 0) -> BestFit:
@@ -84,7 +77,7 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
     starts = np.concatenate([block.starts for block in blocks])
     sizes = np.concatenate([block.sizes for block in blocks])
     balance = {"river": river.num_tokens, "served": river.num_tokens - sum(lost.values()), **lost}
-    return BestFit(seq_len, overflow, row_ends, starts, sizes, balance)
+    return BestFit(seq_len, overflow, Table(row_ends, starts, sizes), balance)
 
 
 @dataclass(frozen=True, slots=True)

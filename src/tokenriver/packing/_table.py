@@ -1,0 +1,34 @@
+"""Rows of several spans each, as columns: what a planned packing looks its rows up in."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenriver.types import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The spans of row i are those from row_ends[i - 1] to row_ends[i]."""
+
+    row_ends: Int64
+    starts: Int64
+    """River position of each span's first id."""
+    sizes: Int64
+    """Ids of each span."""
+
+    def __len__(self) -> int:
+        return len(self.row_ends)
+
+    def firsts(self, rows: Int64) -> Int64:
+        """Number of the first span of each row, (k,) int64."""
+        return np.where(rows > 0, self.row_ends[rows - 1], 0)
+
+    def spans(self, rows: Int64) -> tuple[Int64, Int64, Int64]:
+        """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
+        begins = self.firsts(rows)
+        counts = self.row_ends[rows] - begins
+        which = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
+        at = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+        starts = self.starts[at]
+        return which, starts, starts + self.sizes[at]
