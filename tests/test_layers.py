@@ -53,6 +53,7 @@ PUBLIC_ENTRY_POINTS = {
     ("loader.py", "__init__"),
     ("corpus.py", "open_corpus"),
     ("convert.py", "convert"),
+    ("packing/best_fit.py", "pack"),
     ("packing/bos_aligned.py", "pack"),
 }
 

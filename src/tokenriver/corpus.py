@@ -24,6 +24,7 @@ from tokenriver.types import Ids, Int64, Tokenizer
 # files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
 CUSTOMARY = ("gpt2", 50256)
 # a manifest may name a tokenizer, never a file to read or a module to import
+PLAN_FOLDER = "plans"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -95,6 +96,12 @@ class Corpus:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._asked, self.fingerprint)
+
+    @property
+    def plan_folder(self) -> Path | None:
+        """Where plans of rows are kept; None for shards without a manifest."""
+        root = self._contents.root
+        return None if root is None else root / PLAN_FOLDER
 
     # ------------------------------------------------------------------------------------------ ids
 

@@ -1,10 +1,13 @@
 """Rows of several spans each, as columns: what a planned packing looks its rows up in."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tokenriver.types import Int64
+
+_NONE: Int64 = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +35,15 @@ class Table:
         at = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(begins - np.cumsum(counts) + counts, counts)
         starts = self.starts[at]
         return which, starts, starts + self.sizes[at]
+
+
+def join(tables: Iterable[Table]) -> Table:
+    """Tables end to end, as one."""
+    row_ends, starts, sizes = [_NONE], [_NONE], [_NONE]
+    spans = 0
+    for table in tables:
+        row_ends.append(table.row_ends + spans)
+        starts.append(table.starts)
+        sizes.append(table.sizes)
+        spans += len(table.starts)
+    return Table(np.concatenate(row_ends), np.concatenate(starts), np.concatenate(sizes))

@@ -2,23 +2,25 @@
 
 A document of n ids fills n - 1 positions of a row of seq_len. Of a longer one than a row holds, "split" fills whole
 rows with the documents' heads and packs what is left; "truncate" keeps seq_len + 1 ids; "drop" leaves it out. A
-document of one id has nothing to predict and is left out. The rows are planned once, in a few seconds for 10^8
-documents, from lengths alone; very many documents are planned in blocks, each by itself.
+document of one id has nothing to predict and is left out. The rows are planned once from lengths alone, some seconds
+for 10^8 documents; the plans of large corpora are kept on disk (`_plans.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, LimitError
 from tokenriver.packing._fit import best_fit
 from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
+from tokenriver.packing._plans import Wanted, planned
 from tokenriver.packing._table import Table
 from tokenriver.types import Int64, River
 
-BLOCK_DOCUMENTS = 1 << 23
-"""Documents planned together: memory stays below 16 bytes a document and what a block needs."""
+MOST_TOGETHER = (1 << 31) - 1
+"""Documents that can be planned together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +28,14 @@ class BestFit:
     """Rows of several spans each."""
 
     seq_len: int
-    overflow: str
+    tag: str
     table: Table
     balance: Mapping[str, int]
     """river = served + too_short + cut + dropped."""
+    plan: Path | None = None
+    """Where the plan lies, if it is mapped from a file."""
     windows: bool = False
     chained: bool = False
-
-    @property
-    def tag(self) -> str:
-        return f"best_fit T={self.seq_len} {self.overflow}"
 
     def __len__(self) -> int:
         return len(self.table)
@@ -58,43 +58,56 @@ class BestFit:
         return self.table.starts[self.table.firsts(rows)]
 
 
-def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bool = False, seed: int = 0) -> BestFit:
-    """Plan the rows; FormatError for a river without document bounds, LimitError if no document makes a row."""
+def pack(
+    river: River,
+    *,
+    seq_len: int,
+    overflow: str = "split",
+    phase_shift: bool = False,
+    seed: int = 0,
+    block_documents: int | None = None,
+    plan_dir: str | Path | None = None,
+) -> BestFit:
+    """Plan the rows, block_documents at a time (None: all together), or map a plan of plan_dir (None: of the corpus);
+    FormatError for a river without document bounds, LimitError if no document makes a row."""
     if phase_shift:
         raise InputError("phase_shift: got it with packing 'best_fit', whose rows begin at documents; leave it out")
     check_overflow(overflow)
     ends = document_ends(river, "best_fit")
-    blocks = [
-        _plan(ends[at : at + BLOCK_DOCUMENTS], int(ends[at - 1]) if at else 0, seq_len, overflow)
-        for at in range(0, len(ends), BLOCK_DOCUMENTS)
-    ]
-    lost = {name: sum(block.lost[name] for block in blocks) for name in blocks[0].lost}
-    spans_before = np.cumsum([0, *(len(block.starts) for block in blocks)])
-    row_ends = np.concatenate(
-        [block.row_ends + before for block, before in zip(blocks, spans_before[:-1], strict=True)]
-    )
-    check_rows(len(row_ends), "best_fit")
-    starts = np.concatenate([block.starts for block in blocks])
-    sizes = np.concatenate([block.sizes for block in blocks])
-    balance = {"river": river.num_tokens, "served": river.num_tokens - sum(lost.values()), **lost}
-    return BestFit(seq_len, overflow, Table(row_ends, starts, sizes), balance)
+    block = _block_size(block_documents, len(ends))
+    lengths = np.diff(ends, prepend=0)
+    lost = lost_ids(lengths, seq_len, overflow)
+    served = river.num_tokens - sum(lost.values())
+    # one id of each document that is served is no target
+    whole = lengths if overflow != "drop" else lengths[lengths <= seq_len + 1]
+    num_targets = served - int((whole >= 2).sum())
+    check_rows(num_targets, "best_fit")
+    name = f"best_fit T={seq_len} {overflow}" + (f" block={block_documents}" if block_documents is not None else "")
+
+    def blocks() -> Iterator[Table]:
+        for at in range(0, len(ends), block):
+            yield _plan(ends[at : at + block], int(ends[at - 1]) if at else 0, seq_len, overflow)
+
+    folder = getattr(river, "plan_folder", None) if plan_dir is None else Path(plan_dir)
+    wanted = Wanted(name, seq_len, ends, num_targets)
+    table, path = planned(wanted, folder, blocks, insist=plan_dir is not None)
+    return BestFit(seq_len, name, table, {"river": river.num_tokens, "served": served, **lost}, path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+def _block_size(asked: int | None, documents: int) -> int:
+    """Documents that are planned together."""
+    if asked is not None and not (isinstance(asked, int) and asked >= 1):
+        raise InputError(f"block_documents: got {asked!r}, expected a whole number from 1, or None for all together")
+    block = max(1, documents) if asked is None else asked
+    if min(block, documents) > MOST_TOGETHER:
+        raise LimitError(f"block_documents: got {asked} for {documents} documents, expected at most {MOST_TOGETHER}")
+    return block
+
+
+def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> Table:
     """The rows of some documents that are planned together."""
-
-    row_ends: Int64
-    starts: Int64
-    sizes: Int64
-    """Ids of each span."""
-    lost: Mapping[str, int]
-
-
-def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> _Block:
     lengths = np.diff(ends, prepend=begin)
     starts = ends - lengths
-    lost = lost_ids(lengths, seq_len, overflow)
     heads = np.empty(0, np.int64)
     if overflow == "split":
         heads, starts, lengths = _cut_heads(starts, lengths, seq_len)
@@ -108,7 +121,7 @@ def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> _Block:
     order, counts = best_fit(lengths - 1, seq_len) if len(lengths) else (np.empty(0, np.int64), np.empty(0, np.int64))
     row_ends = np.concatenate([np.arange(1, len(heads) + 1), np.cumsum(counts) + len(heads)])
     sizes = np.concatenate([np.full(len(heads), seq_len + 1, np.int64), lengths[order]])
-    return _Block(row_ends, np.concatenate([heads, starts[order]]), sizes, lost)
+    return Table(row_ends, np.concatenate([heads, starts[order]]), sizes)
 
 
 def _cut_heads(starts: Int64, lengths: Int64, seq_len: int) -> tuple[Int64, Int64, Int64]:
