@@ -17,7 +17,7 @@ LADDER = (
     ("extents",),
     ("storage",),
     ("streams", "magic", "rules", "locks"),
-    ("sources", "tokenizers", "formats", "packing", "sampler", "quotas", "joining"),
+    ("sources", "tokenizers", "formats", "packing", "sampler", "quotas", "joining", "masks"),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing"),
     ("inputs", "river", "sequences"),

@@ -92,6 +92,8 @@ class Batch:
     def num_targets(self) -> int:
         """Positions with loss. Ranks differ where world_size does not divide the batch: sum losses and targets over
         ranks, then divide."""
+        if self._stretch.course.masks is not None:
+            return int(np.count_nonzero(self.loss_mask))
         if self._stretch.runs is None:
             return self._filled * self._stretch.course.packing.seq_len
         runs = self._packed()
@@ -224,7 +226,8 @@ def _serve_windows(
     course: Course, first: int, stride: int, stop: int | None, ring: Ring
 ) -> Generator[Batch, None, None]:
     """Rows that are windows: inputs and targets are views of one buffer. The hot path."""
-    length, whole, gather, take = course.packing.seq_len + 1, course.micro_batch, course.river.gather, ring.take
+    length, gather, take, masks = course.packing.seq_len + 1, course.river.gather, ring.take, course.masks
+    whole = course.micro_batch if masks is None else -1  # masked targets need a buffer of their own
     for stretch in _stretches(course, first, stride, stop):
         starts = stretch.starts
         for index, filled in enumerate(stretch.filled):
@@ -235,6 +238,8 @@ def _serve_windows(
             else:
                 targets = take()
                 _gather_some(course.river, starts[index, :filled], buffer, targets)
+                if masks is not None:
+                    masks.on_windows(starts[index, :filled], targets[:filled, 1:])
                 yield Batch(stretch, index, buffer, targets)
                 del targets
             # the next batch may be made in this buffer if its taker has let go of it
@@ -248,15 +253,14 @@ def _serve_packed(
     for stretch in _stretches(course, first, stride, stop):
         for index, filled in enumerate(stretch.filled):
             buffer, targets = ring.take(), ring.take()
-            _fill(course.river, stretch.runs_of(index, filled), buffer, targets)
+            _fill(course, stretch.runs_of(index, filled), buffer, targets)
             yield Batch(stretch, index, buffer, targets)
             del buffer, targets
 
 
-def _fill(river: River, runs: Runs, buffer: Int64, targets: Int64) -> None:
-    """Fill the rows that the runs make, and the rest with filler: inputs without the last column, targets without the
-    first."""
-    filled, length = len(runs.ends), buffer.shape[1]
+def _fill(course: Course, runs: Runs, buffer: Int64, targets: Int64) -> None:
+    """Fill the rows of runs, and the rest with filler: inputs without the last column, targets without the first."""
+    river, masks, filled, length = course.river, course.masks, len(runs.ends), buffer.shape[1]
     if filled:
         starts = runs.starts
         if runs.chained:
@@ -268,6 +272,8 @@ def _fill(river: River, runs: Runs, buffer: Int64, targets: Int64) -> None:
         padding = runs.sizes[runs.ends - 1]
         for line in np.flatnonzero(padding).tolist():
             targets[line, length - padding[line] :] = IGNORE
+        if masks is not None:
+            masks.on_runs(starts, runs.sizes, targets[:filled], chained=runs.chained)
     buffer[filled:] = FILLER_ID
     targets[filled:] = IGNORE
 
@@ -283,8 +289,7 @@ def _rebuild(stretch: Stretch, buffer: Int64, targets: Int64 | None) -> Batch:
 
 
 def _gather_some(river: River, starts: Int64, buffer: Int64, targets: Int64) -> None:
-    """Fill the first len(starts) rows with ids and the rest with filler; inputs and targets no longer share ids there,
-    so they need a buffer each."""
+    """Fill the first rows with ids and the rest with filler, where inputs and targets no longer share ids."""
     filled = len(starts)
     if filled:
         river.gather(starts, buffer.shape[1], buffer[:filled])

@@ -203,6 +203,15 @@ class Corpus:
         return self.tokenizer.vocab_size if self._asked.tokenizer is not None and self.tokenizer else None
 
     @property
+    def eos_id(self) -> int | None:
+        """The id that ends texts, by the manifest or as given when opening; None where neither says."""
+        if self._made_by is not None:
+            return self._made_by.eos_id
+        if self._asked.parting is not None:
+            return self._asked.parting.id
+        return self.given_tokenizer.eos_id if self.given_tokenizer is not None else None
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What the files do not say and opening took for granted, one sentence each."""
         found = self._contents.assumptions

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tokenriver.errors import InputError, MismatchError
+from tokenriver.masks import Masks
 from tokenriver.sampler import share
 from tokenriver.types import Int64, Packing, River
 
@@ -59,6 +60,8 @@ class Course:
     """First row number that is no longer served; None without an end."""
     repeat: int | None = None
     """First row number of the one step that is served again and again."""
+    masks: Masks | None = None
+    """Targets that are ignored by choice."""
 
     @property
     def micros(self) -> int:

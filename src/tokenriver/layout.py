@@ -8,7 +8,8 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.course import LARGEST
-from tokenriver.errors import InputError
+from tokenriver.errors import FormatError, InputError
+from tokenriver.masks import Masks
 from tokenriver.mixing import MixedSampler, Mixture, mixed
 from tokenriver.sampler import Sampler
 from tokenriver.types import Packing, River
@@ -39,6 +40,22 @@ def own_options(packing: str, given: Mapping[str, Any]) -> dict[str, Any]:
             expected = ", ".join(known) or "none: it has no options of its own"
             raise InputError(f"packing_options: got {name!r} for packing {packing!r}, expected {expected}")
     return dict(given)
+
+
+def masks_of(corpus: River | Mixture, river: River, first: bool, eos: bool) -> Masks | None:
+    """What is ignored of the river that is read; FormatError where it is not known where documents begin, InputError
+    where it is not known which id ends them."""
+    if first and river.num_documents is None:
+        raise FormatError(
+            "mask_first: got a corpus without document bounds, expected them; give eos_id when opening it"
+        )
+    ids = {getattr(each, "eos_id", None) for each in (corpus.rivers if isinstance(corpus, Mixture) else (corpus,))}
+    if eos and (None in ids or len(ids) > 1):
+        raise InputError(
+            f"mask_eos: got {sorted(map(str, ids))} for the id that ends texts, expected one; give eos_id or a "
+            "tokenizer when opening the corpus"
+        )
+    return Masks(river, first, ids.pop() if eos else None) if first or eos else None
 
 
 def only_for(name: str, packing: str, wanted: str) -> None:

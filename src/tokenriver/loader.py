@@ -20,7 +20,7 @@ from tokenriver.ahead import run_ahead
 from tokenriver.batch import Batch, Ring, serve, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.layout import lay_out, only_for, own_options, whole
+from tokenriver.layout import lay_out, masks_of, only_for, own_options, whole
 from tokenriver.mixing import Mixture
 from tokenriver.sampler import check_rank
 from tokenriver.types import River
@@ -51,6 +51,8 @@ class Loader:
         phase_shift: bool = False,
         stride: int | None = None,
         packing_options: Mapping[str, Any] | None = None,
+        mask_first: bool = False,
+        mask_eos: bool = False,
         order: str = "shuffled",
         seed: int = 0,
         rank: int = 0,
@@ -63,8 +65,9 @@ class Loader:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
         batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step.
-        `packing_options` are those that only this packing has, by name. Raises InputError for an option that makes no
-        sense and LimitError, naming N, for too few rows."""
+        `packing_options` are those that only this packing has, by name.
+        `mask_first` ignores targets that begin a document, `mask_eos` those that are the id that ends texts. Raises
+        InputError for an option that makes no sense and LimitError, naming N, for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
@@ -96,6 +99,7 @@ class Loader:
             -(-sampler.global_batch // world_size) if micro_batch is None else int(micro_batch),
             repeat=None if repeat_batch is None else int(repeat_batch) * sampler.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
+            masks=masks_of(corpus, river, mask_first, mask_eos),
         )
         self._stand(0, 0)
 

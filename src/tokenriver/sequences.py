@@ -7,7 +7,7 @@ that cross no document, so they are its sequences. Padding and filler rows are s
 import numpy as np
 
 from tokenriver.course import Runs
-from tokenriver.types import Int64, River
+from tokenriver.types import Bools, Int64, River
 
 NO_DOCUMENT = -1
 
@@ -46,6 +46,14 @@ def edges_of_runs(runs: Runs, rows: int, width: int) -> Int64:
     edges = np.cumsum(sizes) - sizes
     filler = np.arange(len(runs.ends), rows + 1) * width
     return np.concatenate([edges, filler])
+
+
+def causal_blocks(edges: Int64, rows: int, width: int) -> Bools:
+    """(rows, width, width) bool: are i and j of one sequence, and j not behind i?"""
+    sequences = np.repeat(np.arange(len(edges) - 1), np.diff(edges)).reshape(rows, width)
+    mask: Bools = sequences[:, :, None] == sequences[:, None, :]
+    mask &= np.tri(width, dtype=np.bool_)
+    return mask
 
 
 def documents_of_runs(river: River, runs: Runs, rows: int, width: int) -> Int64:
