@@ -10,10 +10,11 @@ from torch.utils.data import DataLoader
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from rivers import ArrayRiver
+from tokenriver.adapters.huggingface import to_huggingface
 from tokenriver.adapters.torch import TokenDataset, TorchBatch, to_torch
 from tokenriver.batch import Batch
 from tokenriver.corpus import open_corpus
-from tokenriver.errors import MismatchError
+from tokenriver.errors import InputError, MismatchError
 from tokenriver.loader import Loader
 from tokenriver.types import River
 
@@ -42,6 +43,15 @@ def assert_same(got: Iterable[TorchBatch], expected: Iterable[Batch]) -> None:
         for name in ("input_ids", "targets", "sample_ids", "row_numbers"):
             assert np.array_equal(getattr(tensors, name).numpy(), getattr(batch, name)), name
         assert (tensors.state, tensors.step, tensors.num_targets) == (batch.state, batch.step, batch.num_targets)
+
+
+def test_tensors_for_hugging_face() -> None:
+    batch = make().batch(0)
+    inputs = to_huggingface(to_torch(batch, sequences=True))
+    assert torch.equal(inputs["shift_labels"], torch.from_numpy(batch.targets))
+    assert torch.equal(inputs["position_ids"], torch.from_numpy(batch.position_ids))
+    with pytest.raises(InputError, match="batch: got one without position_ids"):
+        to_huggingface(to_torch(batch))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 4, 8])

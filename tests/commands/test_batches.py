@@ -1,6 +1,7 @@
 """`tokenriver batches`: the rows that Loader gives, decoded, documents told apart without colour."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,6 +57,20 @@ def test_text_is_readable_without_colour_and_harmless(small_corpus: Path, capsys
     row = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--json").json()["steps"][0]["rows"][0]
     for run in row["runs"]:
         assert f"document {run['document']}" in ran.out
+
+
+def test_other_rows_and_what_is_ignored_by_choice(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = tr.open_corpus(small_corpus)
+    for packing in ("minimind", "bos_aligned"):
+        words = (*SHAPE, "--packing", packing, "--mask-first", "--mask-eos", "--json")
+        value = tokenriver(capsys, "batches", small_corpus, *words).json()
+        options: dict[str, Any] = {"packing": packing, "mask_first": True, "mask_eos": True, "prefetch": 0}
+        batch = tr.Loader(corpus, seq_len=64, global_batch=4, seed=5, **options).batch(0)
+        assert value["steps"][0]["num_targets"] == batch.num_targets == int(batch.loss_mask.sum())
+        assert (batch.targets != corpus.eos_id).all()
+        for line, row in enumerate(value["steps"][0]["rows"]):
+            text = corpus.decode(batch.input_ids[line][batch.document_ids[line] >= 0].astype(np.uint32))
+            assert "".join(run["text"] for run in row["runs"]) == text
 
 
 def test_long_runs_are_shortened_with_what_is_left_out() -> None:

@@ -14,6 +14,8 @@ Packing = Annotated[
 Overflow = Annotated[
     str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row: split, truncate or drop.")
 ]
+MaskFirst = Annotated[bool, typer.Option("--mask-first", help="No loss on targets that begin a document.")]
+MaskEos = Annotated[bool, typer.Option("--mask-eos", help="No loss on targets that are the id that ends texts.")]
 Order = Annotated[str, typer.Option("--order", metavar="NAME", help="shuffled or sequential.")]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="This rank (default: RANK, else 0).")]
 WorldSize = Annotated[
@@ -37,6 +39,8 @@ def run(
     order: Order = "shuffled",
     packing: Packing = "concat",
     overflow: Overflow = "split",
+    mask_first: MaskFirst = False,
+    mask_eos: MaskEos = False,
     rank: Rank = None,
     world_size: WorldSize = None,
     split: _options.Split = "train",
@@ -57,6 +61,8 @@ def run(
         global_batch=batch_size,
         packing=packing,
         overflow=overflow,
+        mask_first=mask_first,
+        mask_eos=mask_eos,
         order=order,
         seed=seed,
         rank=this_rank,

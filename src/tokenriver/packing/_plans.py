@@ -77,7 +77,7 @@ def planned(wanted: Wanted, folder: Path | None, blocks: Blocks, *, insist: bool
         if os.path.lexists(path):
             return _read(path, wanted, digest), path
     except RiverError as error:
-        warnings.warn(f"{error}; the rows are planned anew", stacklevel=4)
+        warnings.warn(f"{error}; the rows are planned anew", stacklevel=5)
     try:
         # nobody has to be told that a corpus on a read-only disk stays as it is
         if (insist or (many and _writable(folder))) and _store(path, wanted, digest, blocks):
@@ -85,7 +85,7 @@ def planned(wanted: Wanted, folder: Path | None, blocks: Blocks, *, insist: bool
     except RiverError as error:
         if insist:
             raise
-        warnings.warn(f"{error}; the plan is kept in memory", stacklevel=4)
+        warnings.warn(f"{error}; the plan is kept in memory", stacklevel=5)
     return join(blocks()), None
 
 

@@ -1,8 +1,8 @@
 """Rows that begin with a document and are always full: those of nanochat's loader, to the id.
 
 A row is seq_len + 1 ids, filled from a buffer of documents (`_buffer.py`), end to end: the last id of a document has
-the first of the next one as its target. What does not fit is cropped, about a third of the ids of web text, and
-counted. Documents have to begin with the id that begins documents (framing "eos-before" or "bos-eos").
+the first of the next one as its target. What does not fit is cropped, and counted. Documents have to begin with the id
+that begins documents (framing "eos-before" or "bos-eos").
 
 With the defaults all ranks share one buffer. `row_groups`, `passes`, `readers` and `reader_rows` give the rows of
 nanochat's ranks over Parquet files: reader r has every readers-th row group, and rows come reader_rows at a time from
