@@ -61,6 +61,19 @@ def test_verify_convert_and_append_do_not_mind_it(tmp_path: Path, capsys: pytest
     assert len(list((corpus / "plans").iterdir())) == 2
 
 
+def test_rows_that_begin_with_documents(small_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["pack", small_corpus, "--seq-len", 64, "--packing", "bos_aligned", "--plan-dir", tmp_path]
+    value = tokenriver(capsys, *arguments, "--buffer-documents", 20, "--json").json()
+    own = {"buffer_documents": 20, "plan_dir": tmp_path}
+    loader = tr.Loader(
+        tr.open_corpus(small_corpus), seq_len=64, global_batch=2, packing="bos_aligned", packing_options=own
+    )
+    assert (value["rows"], value["padding"], value["balance"]) == (loader.num_rows, 0, dict(loader.balance))
+    assert len(list(tmp_path.iterdir())) == 1
+    ran = tokenriver(capsys, *arguments, "--block-documents", 5)
+    assert (ran.code, "got 'block_documents' for packing 'bos_aligned'" in ran.err) == (1, True)
+
+
 def test_options_and_refusals(small_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["pack", small_corpus, *WORDS, "--overflow", "drop", "--block-documents", "50"]
     value = tokenriver(capsys, *arguments, "--plan-dir", tmp_path / "plans", "--json").json()

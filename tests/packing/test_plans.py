@@ -16,10 +16,12 @@ import naive_packing
 from faulty_disks import DIE, EIO, FULL, SHORT, Died, FaultyDisk
 from rivers import ArrayRiver
 from tokenriver import files
-from tokenriver.errors import InputError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.locks import hold_lock
-from tokenriver.packing import _plans, best_fit
-from tokenriver.packing.best_fit import BestFit, pack
+from tokenriver.packing import _plans, best_fit, bos_aligned
+from tokenriver.packing._table import Table
+from tokenriver.packing.best_fit import pack
+from tokenriver.types import Packing
 
 LENGTHS = [5, 9, 0, 3, 17, 1, 4, 4, 12, 2]
 Spans = list[list[tuple[int, int]]]
@@ -29,7 +31,7 @@ def river(lengths: list[int] = LENGTHS) -> ArrayRiver:
     return ArrayRiver(sum(lengths), lengths)
 
 
-def rows_of(packing: BestFit) -> Spans:
+def rows_of(packing: Packing) -> Spans:
     rows: Spans = [[] for _ in range(len(packing))]
     columns = packing.spans(np.arange(len(packing)), 0)
     for row, start, stop in zip(*(column.tolist() for column in columns), strict=True):
@@ -272,6 +274,28 @@ def test_of_several_that_plan_at_once_all_have_the_rows(tmp_path: Path) -> None:
         thread.join()
     assert found == [rows_of(good)] * 4
     assert rows_of(pack(river(), seq_len=6, plan_dir=tmp_path / "many")) == rows_of(good)
+
+
+def test_a_plan_of_full_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = LENGTHS * 4
+    plain = bos_aligned.pack(river(lengths), seq_len=6, buffer_documents=3)
+    first = bos_aligned.pack(river(lengths), seq_len=6, buffer_documents=3, plan_dir=tmp_path)
+    assert bos_aligned.pack(river(lengths), seq_len=6, buffer_documents=4, plan_dir=tmp_path).plan != first.plan
+    monkeypatch.setattr(bos_aligned, "fill", None)
+    again = bos_aligned.pack(river(lengths), seq_len=6, buffer_documents=3, plan_dir=tmp_path)
+    assert again.plan == first.plan is not None
+    assert plain.plan is None
+    assert rows_of(plain) == rows_of(first) == rows_of(again)
+    assert plain.balance == again.balance
+    assert plain.balance["cut"] > 0
+    monkeypatch.undo()
+    # a row that is not full is damage here
+    wanted = _plans.Wanted("x", 6, river(lengths).doc_ends(), None)
+    table = Table(plain.table.row_ends, plain.table.starts, plain.table.sizes.copy())
+    _plans._check(tmp_path, table, wanted)
+    table.sizes[int(np.argmax(table.sizes))] -= 1
+    with pytest.raises(FormatError, match="got one outside the river or its row"):
+        _plans._check(tmp_path, table, wanted)
 
 
 @pytest.mark.parametrize("block", [0, -1, 2.5])

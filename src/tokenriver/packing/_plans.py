@@ -36,7 +36,7 @@ from tokenriver.types import Int64
 MAGIC = b"TRPLAN01"
 LOCK_NAME = ".lock"
 STORED_FROM = 1 << 20
-"""From so many documents on a plan is kept without being asked for; below, planning takes a tenth of a second."""
+"""From so many documents on a plan is kept without being asked for; below, planning takes a few seconds at most."""
 _HEAD_WORDS = 16
 _HEAD_BYTES = 128
 """Of the `.npy` header."""
@@ -52,7 +52,8 @@ class Wanted:
     """The packing and all its options."""
     seq_len: int
     ends: Int64
-    num_targets: int
+    num_targets: int | None
+    """Of all rows, where that is known beforehand; None where every row is full and chained."""
 
     @property
     def num_tokens(self) -> int:
@@ -152,8 +153,10 @@ def _read(path: Path, wanted: Wanted, digest: bytes) -> Table:
 
 
 def _check(path: Path, table: Table, wanted: Wanted) -> None:
-    """Every span lies in the river, every row in seq_len, and all targets are there."""
+    """Every span lies in the river, every row in seq_len, and all targets are there or every row is full."""
     targets = before = 0
+    full = wanted.num_targets is None
+    spare, room = (0, wanted.seq_len + 1) if full else (1, wanted.seq_len)
     for at in range(0, len(table), _CHECKED_ROWS):
         ends = table.row_ends[at : at + _CHECKED_ROWS]
         # compared, not subtracted: a difference of hostile numbers can wrap round to a good one
@@ -161,10 +164,10 @@ def _check(path: Path, table: Table, wanted: Wanted) -> None:
         if not rising:
             raise FormatError(f"{path}: spans of rows: got some that do not rise, expected each row to have one")
         starts, sizes = (column[before : int(ends[-1])] for column in (table.starts, table.sizes))
-        fits = (sizes >= 2) & (sizes <= wanted.seq_len + 1) & (starts >= 0) & (starts <= wanted.num_tokens - sizes)
-        filled = np.add.reduceat(np.where(fits, sizes - 1, 0), np.append(0, ends[:-1] - before))
-        if not fits.all() or int(filled.max()) > wanted.seq_len:
+        fits = (sizes > spare) & (sizes <= wanted.seq_len + 1) & (starts >= 0) & (starts <= wanted.num_tokens - sizes)
+        filled = np.add.reduceat(np.where(fits, sizes - spare, 0), np.append(0, ends[:-1] - before))
+        if not fits.all() or int(filled.max()) > room or (full and int(filled.min()) < room):
             raise FormatError(f"{path}: spans: got one outside the river or its row, expected none")
         targets, before = targets + int(filled.sum()), int(ends[-1])
-    if (targets, before) != (wanted.num_targets, len(table.starts)):
+    if before != len(table.starts) or not (full or targets == wanted.num_targets):
         raise FormatError(f"{path}: targets: got {targets}, expected {wanted.num_targets}, those of the corpus")

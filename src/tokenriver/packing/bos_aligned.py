@@ -11,14 +11,16 @@ ranks sees what nanochat's rank r sees, and any other number of ranks the same g
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from tokenriver.errors import InputError, LimitError
 from tokenriver.packing._buffer import MAX_ARRIVALS, Fetching, Filled, fill
 from tokenriver.packing._lengths import document_ends
+from tokenriver.packing._plans import Wanted, planned
 from tokenriver.packing._table import Table
 from tokenriver.types import Int64, River
 
@@ -32,6 +34,8 @@ class BosAligned:
     table: Table
     balance: Mapping[str, int]
     """river (of all passes) = served + cut + unused."""
+    plan: Path | None = None
+    """Where the plan lies, if it is mapped from a file."""
     windows: bool = False
     chained: bool = True
 
@@ -64,10 +68,11 @@ def pack(
     passes: int = 1,
     readers: int = 1,
     reader_rows: int = 1,
+    plan_dir: str | Path | None = None,
 ) -> BosAligned:
     """Plan the rows of `passes` over the river: a buffer of at least buffer_documents, fetched fetch_documents at a
-    time; row_groups are the documents of each row group of each file (None: all are one). FormatError for a river
-    without document bounds, LimitError if there is no row."""
+    time; row_groups are the documents of each row group of each file (None: all are one). Or map a plan of plan_dir
+    (None: of the corpus). FormatError for a river without document bounds, LimitError if there is no row."""
     if overflow != "split" or phase_shift:
         raise InputError("overflow, phase_shift: got one with packing 'bos_aligned', which has neither; leave them out")
     ends = document_ends(river, "bos_aligned")
@@ -75,22 +80,23 @@ def pack(
     numbers |= {"passes": passes, "readers": readers, "reader_rows": reader_rows}
     groups = [[len(ends)]] if row_groups is None else row_groups
     _check(numbers, groups, len(ends))
+    made_by = hashlib.sha256(repr((numbers, row_groups and [list(file) for file in groups])).encode()).hexdigest()
+    tag = f"bos_aligned T={seq_len} buffer={buffer_documents} {made_by[:8]}"
     lengths = np.diff(ends, prepend=0)
-    fetching = Fetching(groups, fetch_documents, passes, readers)
-    parts = [fill(lengths, fetching.of_reader(r), seq_len + 1, buffer_documents) for r in range(readers)]
-    turns = min(len(part.row_ends) for part in parts) // reader_rows
-    if not turns:
-        raise LimitError(
-            f"seq_len: got {seq_len}, which needs at least {seq_len + 1} ids for a row, and each reader has fewer than "
-            f"{reader_rows} rows; take a smaller seq_len or more text"
-        )
-    rows = _in_turns(parts, turns, reader_rows)
-    cut = int((lengths[rows.documents] - rows.sizes).sum())
-    read, served = passes * river.num_tokens, len(rows.row_ends) * (seq_len + 1)
+
+    def blocks() -> Iterator[Table]:
+        fetching = Fetching(groups, fetch_documents, passes, readers)
+        parts = [fill(lengths, fetching.of_reader(r), seq_len + 1, buffer_documents) for r in range(readers)]
+        rows = _in_turns(parts, reader_rows, seq_len)
+        yield Table(rows.row_ends, (ends - lengths)[rows.documents], rows.sizes)
+
+    folder = getattr(river, "plan_folder", None) if plan_dir is None else Path(plan_dir)
+    wanted = Wanted(f"{tag} {made_by}", seq_len, ends, None)
+    table, path = planned(wanted, folder, blocks, insist=plan_dir is not None)
+    cut = int((ends[ends.searchsorted(table.starts, "right")] - table.starts - table.sizes).sum())
+    read, served = passes * river.num_tokens, len(table) * (seq_len + 1)
     balance = {"river": read, "served": served, "cut": cut, "unused": read - served - cut}
-    table = Table(rows.row_ends, (ends - lengths)[rows.documents], rows.sizes)
-    made_by = hashlib.sha256(repr((numbers, row_groups and [list(file) for file in groups])).encode()).hexdigest()[:8]
-    return BosAligned(seq_len, f"bos_aligned T={seq_len} buffer={buffer_documents} {made_by}", table, balance)
+    return BosAligned(seq_len, tag, table, balance, path)
 
 
 def _check(numbers: Mapping[str, int], groups: Sequence[Sequence[int]], documents: int) -> None:
@@ -110,8 +116,14 @@ def _check(numbers: Mapping[str, int], groups: Sequence[Sequence[int]], document
         raise LimitError(f"passes: got {documents * numbers['passes']} documents in all, expected fewer than 2^40")
 
 
-def _in_turns(parts: Sequence[Filled], turns: int, rows: int) -> Filled:
-    """So many turns, in each of which every part gives its next `rows` rows."""
+def _in_turns(parts: Sequence[Filled], rows: int, seq_len: int) -> Filled:
+    """As many turns as there can be, in each of which every part gives its next `rows` rows; LimitError for none."""
+    turns = min(len(part.row_ends) for part in parts) // rows
+    if not turns:
+        raise LimitError(
+            f"seq_len: got {seq_len}, which needs at least {seq_len + 1} ids for a row, and each reader has fewer than "
+            f"{rows} rows; take a smaller seq_len or more text"
+        )
     if len(parts) == 1:
         last = int(parts[0].row_ends[turns * rows - 1])
         return Filled(parts[0].row_ends[: turns * rows], parts[0].documents[:last], parts[0].sizes[:last])
