@@ -8,6 +8,7 @@ and document -1; there inputs and targets need a buffer each.
 """
 
 from collections.abc import Generator
+from functools import lru_cache
 from sys import getrefcount
 from typing import Any
 
@@ -163,7 +164,8 @@ class Batch:
     def position_ids(self) -> Int64:
         """(B, T) int64: positions from 0 in each sequence, one document's run inside a row."""
         edges = self._edges()
-        positions = np.arange(edges[-1], dtype=np.int64) - np.repeat(edges[:-1], np.diff(edges))
+        positions = np.repeat(edges[:-1], np.diff(edges))
+        np.subtract(_count(int(edges[-1])), positions, out=positions)
         return positions.reshape(self.input_ids.shape)
 
     @property
@@ -199,6 +201,12 @@ class Batch:
             starts = self._stretch.starts[self._index, : self._filled].tolist()
             self._runs = of_windows(self._stretch.course.river, starts, rows, width)
         return self._runs
+
+
+@lru_cache(maxsize=4)
+def _count(cells: int) -> Int64:
+    """0, 1, 2, ... for the cells of a batch: kept, since fresh memory costs more than the numbers."""
+    return np.arange(cells, dtype=np.int64)
 
 
 def serve(course: Course, first: int, stride: int, stop: int | None, ring: Ring) -> Generator[Batch, None, None]:
@@ -253,9 +261,14 @@ def _fill(river: River, runs: Runs, inputs: Int64, targets: Int64) -> None:
     """Fill the rows that the runs make, and the rest with filler."""
     filled, width = len(runs.ends), inputs.shape[1]
     if filled:
-        starts = runs.starts
-        river.take(starts, runs.sizes, inputs[:filled])
-        river.take(starts + (starts >= 0), runs.sizes, targets[:filled])
+        river.take(runs.starts, runs.sizes, inputs[:filled])
+        targets[:filled, :-1] = inputs[:filled, 1:]
+        # a run's last target is no input; all of them are looked up at once
+        spans = runs.starts >= 0
+        followers = np.empty((int(np.count_nonzero(spans)), 1), np.int64)
+        river.gather((runs.starts + runs.sizes)[spans], 1, followers)
+        lines, places = np.divmod(np.cumsum(runs.sizes)[spans] - 1, width)
+        targets[lines, places] = followers[:, 0]
         padding = runs.sizes[runs.ends - 1]
         for line in np.flatnonzero(padding).tolist():
             targets[line, width - padding[line] :] = IGNORE
