@@ -152,11 +152,14 @@ def _foreign(asked: Asked) -> Contents:
         raise FormatError(f"{asked.path}: dtype: got shards of {sorted(map(str, dtypes))}, expected one; give a glob")
     # an index may speak of shards without a single id
     kept = tuple(shard for shard, _ in shards if shard.num_tokens)
+    empty = [shard for shard, _ in shards if not shard.num_tokens]
     if not kept:
         raise FormatError(f"{asked.path}: got {len(shards)} shards without an id, expected some")
     vocab_size = module.vocab_size(kept[0].path) if hasattr(module, "vocab_size") else None
     told = all(file.dtype is not None for file in found.splits[split]) or "dtype" in module.STORES
-    contents = Contents(found.format, dtypes.pop(), splits, split, kept, "", vocab_size=vocab_size)
+    documents = sum(shard.num_documents or 0 for shard in empty)
+    notes = (f"left out: {len(empty)} shards without an id, of {documents} documents",) if empty else ()
+    contents = Contents(found.format, dtypes.pop(), splits, split, kept, "", assumptions=notes, vocab_size=vocab_size)
     return _sampled(contents, asked, told=told or asked.dtype is not None)
 
 
@@ -180,7 +183,7 @@ def _sampled(contents: Contents, asked: Asked, *, told: bool) -> Contents:
     sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
     river = River(sizes, contents.dtype, make_shelf(contents))
     seen = foreign.sample(river.read, river.num_tokens, contents.dtype.name, contents.format)
-    assumptions = []
+    assumptions = list(contents.assumptions)
     if contents.vocab_size is not None and seen.largest >= contents.vocab_size:
         raise FormatError(
             f"{asked.path}: id: got {seen.largest} in a sample, expected at most {contents.vocab_size - 1} by the "
