@@ -195,7 +195,7 @@ def test_a_bare_file_loads_no_format_that_it_cannot_be(tmp_path: Path) -> None:
 
 
 def test_shards_without_an_id_are_left_out_and_counted(tmp_path: Path) -> None:
-    documents = [[[1, 2], [3]], [[], []], [[4]]]
+    documents: list[list[list[int]]] = [[[1, 2], [3]], [[], []], [[4]]]
     shards = [[[struct.pack(f"<{len(ids)}H", *ids)] for ids in shard] for shard in documents]
     naive_mds.write_folder(tmp_path, naive_mds.columns(("tokens", "bytes", None)), shards)
     corpus = open_corpus(tmp_path, dtype="uint16")

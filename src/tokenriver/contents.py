@@ -130,7 +130,14 @@ def _ours(folder: Path, manifest: Manifest, asked: Asked) -> Contents:
     shards = tuple(Shard(folder / i.file, i.num_tokens, i.num_documents if i.index_bytes else None) for i in infos)
     dtype = np.dtype(manifest.dtype)
     fingerprint = manifest.river_fingerprint(asked.split)
-    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest, folder)
+    contents = Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest, folder)
+    if asked.parting is None or all(shard.num_documents is not None for shard in shards):
+        return contents
+    return replace(contents, assumptions=(_parted(asked.parting),))
+
+
+def _parted(parting: Parting) -> str:
+    return f"id {parting.id} {'ends' if parting.framing == 'eos-after' else 'begins'} a document"
 
 
 def _no_split(path: Path, split: str, splits: tuple[str, ...]) -> InputError:
@@ -158,8 +165,12 @@ def _foreign(asked: Asked) -> Contents:
     vocab_size = module.vocab_size(kept[0].path) if hasattr(module, "vocab_size") else None
     told = all(file.dtype is not None for file in found.splits[split]) or "dtype" in module.STORES
     documents = sum(shard.num_documents or 0 for shard in empty)
-    notes = (f"left out: {len(empty)} shards without an id, of {documents} documents",) if empty else ()
-    contents = Contents(found.format, dtypes.pop(), splits, split, kept, "", assumptions=notes, vocab_size=vocab_size)
+    notes = [f"left out: {len(empty)} shards without an id, of {documents} documents"] if empty else []
+    if hasattr(module, "passed_over") and (what := module.passed_over(kept[0].path)):
+        notes.append(f"passed over: {what}")
+    contents = Contents(
+        found.format, dtypes.pop(), splits, split, kept, "", assumptions=tuple(notes), vocab_size=vocab_size
+    )
     return _sampled(contents, asked, told=told or asked.dtype is not None)
 
 
@@ -195,8 +206,7 @@ def _sampled(contents: Contents, asked: Asked, *, told: bool) -> Contents:
             assumptions.append("every second sampled id is 0 or 1: if the ids are 32-bit, open it with dtype='uint32'")
     bounded = all(shard.num_documents is not None for shard in contents.shards)
     if asked.parting is not None and not bounded:
-        where = "ends" if asked.parting.framing == "eos-after" else "begins"
-        assumptions.append(f"id {asked.parting.id} {where} a document")
+        assumptions.append(_parted(asked.parting))
     elif not bounded:
         assumptions.append("no document bounds: the file has none")
     return replace(contents, fingerprint=seen.fingerprint, largest=seen.largest, assumptions=tuple(assumptions))
