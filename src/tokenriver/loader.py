@@ -22,6 +22,7 @@ from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, only_for, whole
 from tokenriver.mixing import Mixture
+from tokenriver.replaying import Replayed
 from tokenriver.sampler import check_rank
 from tokenriver.types import River
 
@@ -75,7 +76,11 @@ class Loader:
         if stride is not None:
             only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
-        river, rows, sampler = lay_out(corpus, (packing, int(seq_len), options), order, int(global_batch))
+        sizes = int(global_batch), None if micro_batch is None else int(micro_batch), world_size
+        river, rows, sampler = lay_out(corpus, (packing, int(seq_len), options), order, sizes)
+        if isinstance(sampler, Replayed):
+            sampler.check_epochs(epochs)
+            epochs = None
         if not sampler.num_rows and steps is None and epochs is not None:
             raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
         if repeat_batch is not None and steps is None and epochs is not None:
@@ -83,14 +88,15 @@ class Loader:
             steps = epochs * -(-sampler.num_rows // sampler.global_batch)
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
         mixture = corpus.tag if isinstance(corpus, Mixture) else ""
-        self._names = (corpus.fingerprint, order, rows.tag, mixture, str(int(seed)))
+        told = "" if sampler.seed is None else str(sampler.seed)
+        self._names = (corpus.fingerprint, sampler.order, rows.tag, mixture, told)
         self._course = Course(
             river,
             rows,
             sampler,
             rank,
             world_size,
-            -(-sampler.global_batch // world_size) if micro_batch is None else int(micro_batch),
+            -(-sampler.global_batch // world_size) if sizes[1] is None else sizes[1],
             repeat=None if repeat_batch is None else int(repeat_batch) * sampler.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
         )
@@ -197,6 +203,8 @@ class Loader:
             if part not in allow:
                 raise MismatchError(f"{what}; load it with the {part} that it was saved with, or allow=[{part!r}]")
             warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=2)
+        if isinstance(self._course.sampler, Replayed):
+            self._course.sampler.check_row(row)
         self._stand(row, step)
 
     def skip(self, steps: int) -> None:

@@ -12,7 +12,14 @@ Packing = Annotated[str, typer.Option("--packing", metavar="NAME", help="concat,
 Overflow = Annotated[
     str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row: split, truncate or drop.")
 ]
-Order = Annotated[str, typer.Option("--order", metavar="NAME", help="shuffled or sequential.")]
+Order = Annotated[
+    str,
+    typer.Option(
+        "--order",
+        metavar="NAME",
+        help="shuffled, sequential, or another loader's: llmc, llmc-sequential, nanogpt, hdf5-iterator, hdf5-shards.",
+    ),
+]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="This rank (default: RANK, else 0).")]
 WorldSize = Annotated[
     int | None, typer.Option("--world-size", metavar="W", help="Number of ranks (default: WORLD_SIZE, else 1).")
