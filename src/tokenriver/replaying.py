@@ -14,9 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from tokenriver import registry
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, LimitError
 from tokenriver.sampler import ORDERS
 from tokenriver.types import Int64, Packing, River
+
+MOST_CALLS = 1 << 32
+"""A call is reached by the draws before it; more than this would take hours, and no run makes as many."""
 
 
 class Replay(Protocol):
@@ -71,8 +74,9 @@ class Replayed:
         return f"{original.name} of world size {original.world_size}, {sizes}"
 
     def locate(self, numbers: Int64) -> tuple[Int64, Int64]:
-        """(positions, zeros) of row numbers, each (k,) int64."""
+        """(positions, zeros) of row numbers, each (k,) int64; LimitError beyond MOST_CALLS."""
         original = self._original
+        self._check_reach(int(numbers.max(initial=0)))
         share, batch = original.global_batch // original.world_size, original.micro_batch
         steps, rest = np.divmod(numbers, original.global_batch)
         ranks, rest = np.divmod(rest, share)
@@ -91,11 +95,21 @@ class Replayed:
         return np.concatenate([self._replay.starts(int(run[0]), len(run), rank) for run in runs])
 
     def check_row(self, row: int) -> None:
-        """InputError for a state's row that is no step of this run: a state counts steps."""
+        """InputError for a state's row that is no step of this run, since a state counts steps; LimitError for one
+        beyond MOST_CALLS."""
+        self._check_reach(row)
         if row % self.global_batch:
             raise InputError(
                 f"state: row: got {row}, expected a multiple of {self.global_batch}, the rows of a step; order "
                 f"{self._original.name!r} goes on at whole steps alone"
+            )
+
+    def _check_reach(self, row: int) -> None:
+        rows = self._original.micro_batch * self._original.world_size
+        if row // rows >= MOST_CALLS:
+            raise LimitError(
+                f"row: got {row}, expected below {MOST_CALLS * rows}; order {self._original.name!r} comes to a row by "
+                f"the draws before it, and the original makes no {MOST_CALLS} batches in any run"
             )
 
     def check_epochs(self, epochs: int | None) -> None:
