@@ -114,6 +114,8 @@ OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"order": "random"}, InputError, "expected one of shuffled, sequential, hdf5-iterator, hdf5-shards, llmc, "),
     ({"order": "hdf5_shards"}, InputError, "order: got 'hdf5_shards', expected one of"),
     ({"order": "_words"}, InputError, "order: got '_words', expected one of"),
+    ({"order": None}, InputError, "order: got None, expected one of"),
+    ({"order": 1.5}, InputError, "order: got 1.5, expected one of"),
     ({"order": ""}, InputError, "order: got '', expected one of"),
     ({"order": "no.such"}, InputError, "orders: cannot import 'no.such'"),
     ({"packing": "sliding"}, InputError, "packing: got 'sliding' with order 'llmc', expected 'concat'"),

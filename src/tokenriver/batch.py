@@ -124,7 +124,8 @@ class Batch:
 
     @property
     def sample_ids(self) -> Int64:
-        """(B,) int64: which sample of its source's packing each row shows, 0 .. N-1; -1 for filler."""
+        """(B,) int64: which sample of its source's packing each row shows, 0 .. N-1; -1 for filler. In
+        the order of another loader: the river position of its first id."""
         rows: Int64 = self._stretch.rows[self._index].copy()
         bases = self._bases()
         return rows if bases is None else np.where(rows < 0, -1, rows - bases[self.source_ids])

@@ -62,8 +62,9 @@ class Loader:
     ) -> None:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
-        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. Raises
-        InputError for an option that makes no sense and LimitError, naming N, for too few rows."""
+        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. `order`
+        may be that of another loader (docs/other-loaders.md), which never ends but by `steps`. Raises InputError for an
+        option that makes no sense and LimitError, naming N, for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
@@ -194,7 +195,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Stand where the state was taken. MismatchError names what differs of corpus, order, packing, mixture and
         seed; those in `allow` may, with a warning. World size, micro batch, batch size, prefetch and run length are
-        free."""
+        free; to the order of another loader the first three belong."""
         row, step, plan = read_state(state)
         for place, (part, got, expected) in enumerate(zip(PARTS, plan, self._course.plan, strict=True)):
             if got == expected:

@@ -178,10 +178,10 @@ def replayed(
     return Anywhere(seq_len, sampler.num_rows, sampler.balance, windows.tag), sampler
 
 
-def _find(order: str) -> ModuleType:
+def _find(order: object) -> ModuleType:
     """The module of an order; InputError with all that there are."""
     known = registry.names("orders")
-    if order not in known and "." not in order:
+    if not isinstance(order, str) or (order not in known and "." not in order):
         every = ", ".join((*ORDERS, *known))
         raise InputError(f"order: got {order!r}, expected one of {every}; choose one of these")
     return registry.load("orders", order)
