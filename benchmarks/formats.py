@@ -76,7 +76,7 @@ def _make_formats(folder: Path) -> None:
     base = folder / "native"
     if not (base / "manifest.json").exists():
         measure.drop(folder)
-        _minimind(folder.parent / "source", LOAD_IDS)
+        make_minimind(folder.parent / "source", LOAD_IDS)
         tokenriver.convert(folder.parent / "source", base, format="native")
         measure.drop(folder.parent / "source")
     tokenriver.convert(base, folder / SHARDED, format="native", shard_tokens=1 << 24)
@@ -85,7 +85,7 @@ def _make_formats(folder: Path) -> None:
             tokenriver.convert(base, folder / name, format=name)
     for chunk in CHUNKS:
         _hdf5(folder / f"hdf5 in chunks of {chunk:,}", base, [1 << 20] * (LOAD_IDS >> 20), chunk)
-    _hdf5(folder / "hdf5 written document by document", base, _lengths(LOAD_IDS).tolist(), 8192)
+    _hdf5(folder / "hdf5 written document by document", base, document_lengths(LOAD_IDS).tolist(), 8192)
 
 
 def _hdf5(folder: Path, base: Path, pieces: list[int], chunk: int) -> None:
@@ -102,7 +102,7 @@ def _hdf5(folder: Path, base: Path, pieces: list[int], chunk: int) -> None:
             at += size
 
 
-def _lengths(ids: int) -> NDArray[np.int64]:
+def document_lengths(ids: int) -> NDArray[np.int64]:
     """Lengths of documents that sum to `ids`."""
     rng = np.random.default_rng(0)
     drawn = rng.lognormal(np.log(MEAN) - SIGMA**2 / 2, SIGMA, 2 * ids // MEAN).astype(np.int64) + 1
@@ -110,13 +110,13 @@ def _lengths(ids: int) -> NDArray[np.int64]:
     return np.append(kept, ids - kept.sum())
 
 
-def _minimind(folder: Path, ids: int) -> None:
+def make_minimind(folder: Path, ids: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1)
     with (folder / "tokens.bin").open("wb") as file:
         for at in range(0, ids, 1 << 22):
             rng.integers(0, 50257, min(1 << 22, ids - at), dtype=np.uint16).tofile(file)
-    np.save(folder / "doc_lengths.npy", _lengths(ids))
+    np.save(folder / "doc_lengths.npy", document_lengths(ids))
 
 
 def load(folder: str, seconds: float, rounds: int) -> dict[str, float]:
@@ -193,7 +193,7 @@ def _converting(place: Place) -> list[Figure]:
     source = place.work / "convert-source"
     if not (source / "manifest.json").exists():
         raw = place.work / "convert-raw"
-        _minimind(raw, CONVERT_IDS)
+        make_minimind(raw, CONVERT_IDS)
         measure.drop(source)
         tokenriver.convert(raw, source, format="native")
         measure.drop(raw)

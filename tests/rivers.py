@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -44,6 +45,19 @@ class ArrayRiver:
     def doc_bounds(self, i: int) -> tuple[int, int]:
         assert self.edges is not None
         return self.edges[i], self.edges[i + 1]
+
+
+@dataclass
+class OneShard:
+    num_tokens: int
+
+
+class ShardedRiver(ArrayRiver):
+    """Shards of so many ids; the id at position p of shard s is 10,000 s + p."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__([10_000 * shard + place for shard, size in enumerate(sizes) for place in range(size)])
+        self.shards = tuple(OneShard(size) for size in sizes)
 
 
 class HugeRiver:

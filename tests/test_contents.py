@@ -3,6 +3,7 @@ id."""
 
 import hashlib
 import pickle
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import naive_mds
 import tokenriver
 from small_corpora import TOKENIZER, index_bytes, make_corpus, river_of, shard_bytes
 from tokenriver.corpus import Corpus, open_corpus
@@ -190,3 +192,13 @@ def test_a_bare_file_loads_no_format_that_it_cannot_be(tmp_path: Path) -> None:
         [sys.executable, "-c", code, tmp_path / "train.bin"], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['llmc', 'nanogpt']"
+
+
+def test_shards_without_an_id_are_left_out_and_counted(tmp_path: Path) -> None:
+    documents: list[list[list[int]]] = [[[1, 2], [3]], [[], []], [[4]]]
+    shards = [[[struct.pack(f"<{len(ids)}H", *ids)] for ids in shard] for shard in documents]
+    naive_mds.write_folder(tmp_path, naive_mds.columns(("tokens", "bytes", None)), shards)
+    corpus = open_corpus(tmp_path, dtype="uint16")
+    assert [corpus.document(i).tolist() for i in range(3)] == [[1, 2], [3], [4]]
+    assert corpus.num_documents == 3
+    assert "left out: 1 shards without an id, of 2 documents" in corpus.assumptions

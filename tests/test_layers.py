@@ -17,10 +17,10 @@ LADDER = (
     ("extents",),
     ("storage",),
     ("streams", "magic", "rules", "locks"),
-    ("sources", "tokenizers", "formats", "packing", "sampler", "quotas", "joining", "masks"),
+    ("sources", "tokenizers", "formats", "packing", "orders", "sampler", "quotas", "joining", "masks"),
     ("manifest_tables",),
-    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing"),
-    ("inputs", "river", "sequences"),
+    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying"),
+    ("inputs", "river", "sequences", "filling"),
     ("units", "documents"),
     ("parts", "contents"),
     ("corpus",),
@@ -43,7 +43,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}

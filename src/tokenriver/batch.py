@@ -8,17 +8,17 @@ and document -1; there inputs and targets need a buffer each.
 """
 
 from collections.abc import Generator
+from functools import lru_cache
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from tokenriver.course import Course, Runs, Stretch
+from tokenriver.filling import fill_rows, fill_windows
 from tokenriver.joining import JoinedPacking
 from tokenriver.sequences import documents_of_runs, edges_of_documents, edges_of_runs, of_windows
-from tokenriver.types import IGNORE, Bools, Int32, Int64, River
-
-FILLER_ID = 0
+from tokenriver.types import IGNORE, Bools, Int32, Int64
 
 
 class Ring:
@@ -126,7 +126,8 @@ class Batch:
 
     @property
     def sample_ids(self) -> Int64:
-        """(B,) int64: which sample of its source's packing each row shows, 0 .. N-1; -1 for filler."""
+        """(B,) int64: which sample of its source's packing each row shows, 0 .. N-1; -1 for filler. In
+        the order of another loader: the river position of its first id."""
         rows: Int64 = self._stretch.rows[self._index].copy()
         bases = self._bases()
         return rows if bases is None else np.where(rows < 0, -1, rows - bases[self.source_ids])
@@ -166,7 +167,8 @@ class Batch:
     def position_ids(self) -> Int64:
         """(B, T) int64: positions from 0 in each sequence, one document's run inside a row."""
         edges = self._edges()
-        positions = np.arange(edges[-1], dtype=np.int64) - np.repeat(edges[:-1], np.diff(edges))
+        positions = np.repeat(edges[:-1], np.diff(edges))
+        np.subtract(_count(int(edges[-1])), positions, out=positions)
         return positions.reshape(self.input_ids.shape)
 
     @property
@@ -207,6 +209,12 @@ class Batch:
         return self._runs
 
 
+@lru_cache(maxsize=4)
+def _count(cells: int) -> Int64:
+    """0, 1, 2, ... for the cells of a batch: kept, since fresh memory costs more than the numbers."""
+    return np.arange(cells, dtype=np.int64)
+
+
 def serve(course: Course, first: int, stride: int, stop: int | None, ring: Ring) -> Generator[Batch, None, None]:
     """Micro-batches first, first + stride, ... below stop, in buffers of the ring."""
     make = _serve_windows if course.packing.windows else _serve_packed
@@ -237,7 +245,7 @@ def _serve_windows(
                 yield Batch(stretch, index, buffer, buffer)
             else:
                 targets = take()
-                _gather_some(course.river, starts[index, :filled], buffer, targets)
+                fill_windows(course.river, starts[index, :filled], buffer, targets)
                 if masks is not None:
                     masks.on_windows(starts[index, :filled], targets[:filled, 1:])
                 yield Batch(stretch, index, buffer, targets)
@@ -253,29 +261,9 @@ def _serve_packed(
     for stretch in _stretches(course, first, stride, stop):
         for index, filled in enumerate(stretch.filled):
             buffer, targets = ring.take(), ring.take()
-            _fill(course, stretch.runs_of(index, filled), buffer, targets)
+            fill_rows(course, stretch.runs_of(index, filled), buffer, targets)
             yield Batch(stretch, index, buffer, targets)
             del buffer, targets
-
-
-def _fill(course: Course, runs: Runs, buffer: Int64, targets: Int64) -> None:
-    """Fill the rows of runs, and the rest with filler: inputs without the last column, targets without the first."""
-    river, masks, filled, length = course.river, course.masks, len(runs.ends), buffer.shape[1]
-    if filled:
-        starts = runs.starts
-        if runs.chained:
-            river.take(starts, runs.sizes, buffer[:filled])
-            targets[:filled] = buffer[:filled]
-        else:
-            river.take(starts, runs.sizes, buffer[:filled, :-1])
-            river.take(starts + (starts >= 0), runs.sizes, targets[:filled, 1:])
-        padding = runs.sizes[runs.ends - 1]
-        for line in np.flatnonzero(padding).tolist():
-            targets[line, length - padding[line] :] = IGNORE
-        if masks is not None:
-            masks.on_runs(starts, runs.sizes, targets[:filled], chained=runs.chained)
-    buffer[filled:] = FILLER_ID
-    targets[filled:] = IGNORE
 
 
 def single(course: Course, micro: int) -> Batch:
@@ -286,13 +274,3 @@ def single(course: Course, micro: int) -> Batch:
 
 def _rebuild(stretch: Stretch, buffer: Int64, targets: Int64 | None) -> Batch:
     return Batch(stretch, 0, buffer, buffer if targets is None else targets)
-
-
-def _gather_some(river: River, starts: Int64, buffer: Int64, targets: Int64) -> None:
-    """Fill the first rows with ids and the rest with filler, where inputs and targets no longer share ids."""
-    filled = len(starts)
-    if filled:
-        river.gather(starts, buffer.shape[1], buffer[:filled])
-    np.copyto(targets[:filled], buffer[:filled])
-    buffer[filled:] = FILLER_ID
-    targets[filled:] = IGNORE

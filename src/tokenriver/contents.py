@@ -130,7 +130,14 @@ def _ours(folder: Path, manifest: Manifest, asked: Asked) -> Contents:
     shards = tuple(Shard(folder / i.file, i.num_tokens, i.num_documents if i.index_bytes else None) for i in infos)
     dtype = np.dtype(manifest.dtype)
     fingerprint = manifest.river_fingerprint(asked.split)
-    return Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest, folder)
+    contents = Contents(manifest.format, dtype, manifest.splits, asked.split, shards, fingerprint, manifest, folder)
+    if asked.parting is None or all(shard.num_documents is not None for shard in shards):
+        return contents
+    return replace(contents, assumptions=(_parted(asked.parting),))
+
+
+def _parted(parting: Parting) -> str:
+    return f"id {parting.id} {'ends' if parting.framing == 'eos-after' else 'begins'} a document"
 
 
 def _no_split(path: Path, split: str, splits: tuple[str, ...]) -> InputError:
@@ -152,11 +159,18 @@ def _foreign(asked: Asked) -> Contents:
         raise FormatError(f"{asked.path}: dtype: got shards of {sorted(map(str, dtypes))}, expected one; give a glob")
     # an index may speak of shards without a single id
     kept = tuple(shard for shard, _ in shards if shard.num_tokens)
+    empty = [shard for shard, _ in shards if not shard.num_tokens]
     if not kept:
         raise FormatError(f"{asked.path}: got {len(shards)} shards without an id, expected some")
     vocab_size = module.vocab_size(kept[0].path) if hasattr(module, "vocab_size") else None
     told = all(file.dtype is not None for file in found.splits[split]) or "dtype" in module.STORES
-    contents = Contents(found.format, dtypes.pop(), splits, split, kept, "", vocab_size=vocab_size)
+    documents = sum(shard.num_documents or 0 for shard in empty)
+    notes = [f"left out: {len(empty)} shards without an id, of {documents} documents"] if empty else []
+    if hasattr(module, "passed_over") and (what := module.passed_over(kept[0].path)):
+        notes.append(f"passed over: {what}")
+    contents = Contents(
+        found.format, dtypes.pop(), splits, split, kept, "", assumptions=tuple(notes), vocab_size=vocab_size
+    )
     return _sampled(contents, asked, told=told or asked.dtype is not None)
 
 
@@ -180,7 +194,7 @@ def _sampled(contents: Contents, asked: Asked, *, told: bool) -> Contents:
     sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
     river = River(sizes, contents.dtype, make_shelf(contents))
     seen = foreign.sample(river.read, river.num_tokens, contents.dtype.name, contents.format)
-    assumptions = []
+    assumptions = list(contents.assumptions)
     if contents.vocab_size is not None and seen.largest >= contents.vocab_size:
         raise FormatError(
             f"{asked.path}: id: got {seen.largest} in a sample, expected at most {contents.vocab_size - 1} by the "
@@ -192,8 +206,7 @@ def _sampled(contents: Contents, asked: Asked, *, told: bool) -> Contents:
             assumptions.append("every second sampled id is 0 or 1: if the ids are 32-bit, open it with dtype='uint32'")
     bounded = all(shard.num_documents is not None for shard in contents.shards)
     if asked.parting is not None and not bounded:
-        where = "ends" if asked.parting.framing == "eos-after" else "begins"
-        assumptions.append(f"id {asked.parting.id} {where} a document")
+        assumptions.append(_parted(asked.parting))
     elif not bounded:
         assumptions.append("no document bounds: the file has none")
     return replace(contents, fingerprint=seen.fingerprint, largest=seen.largest, assumptions=tuple(assumptions))

@@ -6,10 +6,11 @@ whatever the number of extents; what is left in Python is one slice of a view fo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from tokenriver.types import Int32, Int64
+from tokenriver.types import Ids, Int32, Int64
 
 # behind all extents lie zeros without an end, whose first has the number PADDING
 PADDING = -1
@@ -55,6 +56,19 @@ class Extents:
     def __len__(self) -> int:
         """The number of extents, k."""
         return len(self.ends) - 1
+
+    def single(self, positions: Int64, dtype: np.dtype[Any]) -> Ids:
+        """The ids at positions, all inside, (k,) of the dtype."""
+        extent = self.ends.searchsorted(positions, "right")
+        which, at = self.which[extent], self.shift[extent] + positions * self.item
+        found = np.empty(len(positions), dtype)
+        for number in np.unique(which).tolist():
+            view = self.views[number]
+            # one item for each byte at which it may begin
+            ids = np.ndarray((len(view) - self.item + 1,), dtype, view, 0, (1,))
+            here = which == number
+            found[here] = ids[at[here]]
+        return found
 
     def _cut(self, extent: Int64, starts: Int64, stops: Int64) -> list[memoryview]:
         """The ids from each start to each stop, in one extent each."""

@@ -11,7 +11,8 @@ from tokenriver.course import LARGEST
 from tokenriver.errors import FormatError, InputError
 from tokenriver.masks import Masks
 from tokenriver.mixing import MixedSampler, Mixture, mixed
-from tokenriver.sampler import Sampler
+from tokenriver.replaying import Replayed, replayed
+from tokenriver.sampler import ORDERS, Sampler
 from tokenriver.types import Packing, River
 
 COMMON = ("seq_len", "overflow", "phase_shift", "seed")
@@ -19,10 +20,16 @@ COMMON = ("seq_len", "overflow", "phase_shift", "seed")
 
 
 def lay_out(
-    corpus: River | Mixture, packing: tuple[str, int, dict[str, Any]], order: str, global_batch: int
-) -> tuple[River, Packing, Sampler | MixedSampler]:
-    """What is read, where its rows lie and in which order they come."""
+    corpus: River | Mixture, packing: tuple[str, int, dict[str, Any]], order: str, sizes: tuple[int, int | None, int]
+) -> tuple[River, Packing, Sampler | MixedSampler | Replayed]:
+    """What is read, where its rows lie and in which order they come; `sizes` are global batch, micro batch (None: a
+    rank's share) and world size."""
+    if order not in ORDERS:
+        if isinstance(corpus, Mixture):
+            raise InputError(f"order: got {order!r} with a mixture, expected one of {', '.join(ORDERS)}; choose one")
+        return corpus, *replayed(corpus, packing, order, sizes)
     name, seq_len, options = packing
+    global_batch = sizes[0]
     pack = registry.load("packing", name).pack
     if not isinstance(corpus, Mixture):
         rows: Packing = pack(corpus, seq_len=seq_len, **options)

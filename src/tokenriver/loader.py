@@ -22,6 +22,7 @@ from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, masks_of, only_for, own_options, whole
 from tokenriver.mixing import Mixture
+from tokenriver.replaying import Replayed
 from tokenriver.sampler import check_rank
 from tokenriver.types import River
 
@@ -64,10 +65,11 @@ class Loader:
     ) -> None:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
-        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step.
-        `packing_options` are those that only this packing has, by name.
-        `mask_first` ignores targets that begin a document, `mask_eos` those that are the id that ends texts. Raises
-        InputError for an option that makes no sense and LimitError, naming N, for too few rows."""
+        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. `order`
+        may be that of another loader (docs/other-loaders.md), which never ends but by `steps`. `packing_options` are
+        those that only this packing has, by name. `mask_first` ignores targets that begin a document, `mask_eos` those
+        that are the id that ends texts. Raises InputError for an option that makes no sense and LimitError, naming N,
+        for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
@@ -81,7 +83,11 @@ class Loader:
         if stride is not None:
             only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
-        river, rows, sampler = lay_out(corpus, (packing, int(seq_len), options), order, int(global_batch))
+        sizes = int(global_batch), None if micro_batch is None else int(micro_batch), world_size
+        river, rows, sampler = lay_out(corpus, (packing, int(seq_len), options), order, sizes)
+        if isinstance(sampler, Replayed):
+            sampler.check_epochs(epochs)
+            epochs = None
         if not sampler.num_rows and steps is None and epochs is not None:
             raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
         if repeat_batch is not None and steps is None and epochs is not None:
@@ -89,14 +95,15 @@ class Loader:
             steps = epochs * -(-sampler.num_rows // sampler.global_batch)
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
         mixture = corpus.tag if isinstance(corpus, Mixture) else ""
-        self._names = (corpus.fingerprint, order, rows.tag, mixture, str(int(seed)))
+        told = "" if sampler.seed is None else str(sampler.seed)
+        self._names = (corpus.fingerprint, sampler.order, rows.tag, mixture, told)
         self._course = Course(
             river,
             rows,
             sampler,
             rank,
             world_size,
-            -(-sampler.global_batch // world_size) if micro_batch is None else int(micro_batch),
+            -(-sampler.global_batch // world_size) if sizes[1] is None else sizes[1],
             repeat=None if repeat_batch is None else int(repeat_batch) * sampler.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
             masks=masks_of(corpus, river, mask_first, mask_eos),
@@ -195,7 +202,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Stand where the state was taken. MismatchError names what differs of corpus, order, packing, mixture and
         seed; those in `allow` may, with a warning. World size, micro batch, batch size, prefetch and run length are
-        free."""
+        free; to the order of another loader the first three belong."""
         row, step, plan = read_state(state)
         for place, (part, got, expected) in enumerate(zip(PARTS, plan, self._course.plan, strict=True)):
             if got == expected:
@@ -204,6 +211,8 @@ class Loader:
             if part not in allow:
                 raise MismatchError(f"{what}; load it with the {part} that it was saved with, or allow=[{part!r}]")
             warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=2)
+        if isinstance(self._course.sampler, Replayed):
+            self._course.sampler.check_row(row)
         self._stand(row, step)
 
     def skip(self, steps: int) -> None:

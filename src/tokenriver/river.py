@@ -136,6 +136,8 @@ class River:
             return views[starts].view(self.dtype)
         if self._extents is None or self._flat or starts.item(starts.argmax()) + n > self.num_tokens:
             raise LookupError
+        if n == 1:
+            return self._extents.single(starts, self.dtype)
         return np.frombuffer(b"".join(self._extents.windows(starts, n)), self.dtype)
 
     def _gather_checked(self, starts: Int64, n: int, out: Out) -> None:

@@ -49,6 +49,15 @@ def test_each_rank_sees_its_own_rows(
     assert tokenriver(capsys, "batches", small_corpus, *SHAPE, "--rank", 2, "--world-size", 2).code == 1
 
 
+def test_the_order_of_another_loader(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--order", "llmc", "--rank", 1, "--world-size", 2, "--start", 3, "--json")
+    step = tokenriver(capsys, "batches", small_corpus, *SHAPE, *given).json()["steps"][0]
+    corpus = tr.open_corpus(small_corpus)
+    loader = tr.Loader(corpus, seq_len=64, global_batch=4, order="llmc", rank=1, world_size=2, prefetch=0)
+    assert step["state"] == dict(loader.batch(3).state)
+    assert [row["sample_id"] for row in step["rows"]] == loader.batch(3).sample_ids.tolist()
+
+
 def test_text_is_readable_without_colour_and_harmless(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--characters", 0)
     assert ran.code == 0

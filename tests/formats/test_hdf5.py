@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from made_contents import made_content, made_target, write_shards
+from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _hdf5_write, hdf5
 from tokenriver.formats._reader import Blocks, Flat, Pieces, Reader
@@ -160,6 +161,7 @@ def test_a_mask_goes_with_its_ids(tmp_path: Path) -> None:
     mask = (IDS % 3 == 0).astype(np.int8).reshape(50, 100)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["tokens"], file["loss_mask"] = IDS.astype("<i4").reshape(50, 100), mask
+    assert "passed over: the file's loss_mask" in open_corpus(tmp_path / "a.h5").assumptions
     reader = hdf5.open_loss_mask(tmp_path / "a.h5")
     assert reader is not None
     assert reader.dtype == np.int8

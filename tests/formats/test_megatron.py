@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hand_made_sets import Documents, ends_of, ids_of, megatron_index, megatron_set
 from made_contents import made_content, made_target, write_shards
+from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _megatron_index, megatron
 from tokenriver.storage import Content
@@ -71,6 +72,7 @@ def test_documents_are_runs_of_sequences_and_may_be_empty(tmp_path: Path) -> Non
 
 def test_modes_are_known_by_the_size(tmp_path: Path) -> None:
     path = megatron_set(tmp_path, SMALL, modes=[0, 1, -1, 127])
+    assert "passed over: the modes of a multimodal set" in open_corpus(path).assumptions
     assert _opened(path) == (ids_of(SMALL), ends_of(SMALL))
     for modes in ([0], [0] * 3, [0] * 5):
         with pytest.raises(FormatError, match=r"size: got \d+ bytes, expected 122 for 4 sequences and 4 documents"):

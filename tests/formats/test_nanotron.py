@@ -9,6 +9,7 @@ import pytest
 
 from hand_made_sets import nanotron_file
 from made_contents import made_content, made_target, write_shards
+from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _nanotron_metadata, nanotron
 from tokenriver.storage import Target
@@ -151,6 +152,7 @@ def test_ends_that_fall_are_refused_when_they_are_asked_for(tmp_path: Path, ends
 def test_a_loss_mask_is_passed_over(tmp_path: Path) -> None:
     path = nanotron_file(tmp_path, DOCUMENTS)
     _beside(path, ".loss").write_bytes(bytes(6))
+    assert f"passed over: the loss mask in {path.name}.loss" in open_corpus(path).assumptions
     assert _opened(path) == (IDS, ENDS)
 
 

@@ -47,7 +47,10 @@ def emit_json(value: Mapping[str, Any]) -> None:
 
 
 def heading(text: str) -> None:
-    """A bold line."""
+    """A bold line, where a terminal shows it as one."""
+    if not sys.stdout.isatty():
+        print(text)  # without rich, which takes longer to import than all the rest of a summary
+        return
     console().print(text, style="bold", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -16,7 +16,14 @@ Overflow = Annotated[
 ]
 MaskFirst = Annotated[bool, typer.Option("--mask-first", help="No loss on targets that begin a document.")]
 MaskEos = Annotated[bool, typer.Option("--mask-eos", help="No loss on targets that are the id that ends texts.")]
-Order = Annotated[str, typer.Option("--order", metavar="NAME", help="shuffled or sequential.")]
+Order = Annotated[
+    str,
+    typer.Option(
+        "--order",
+        metavar="NAME",
+        help="shuffled, sequential, or another loader's: llmc, llmc-sequential, nanogpt, hdf5-iterator, hdf5-shards.",
+    ),
+]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="This rank (default: RANK, else 0).")]
 WorldSize = Annotated[
     int | None, typer.Option("--world-size", metavar="W", help="Number of ranks (default: WORLD_SIZE, else 1).")

@@ -54,6 +54,11 @@ class Index:
         return self.entries - 1 if self.entries > 1 or self.sequences == 0 else None
 
     @property
+    def plain_size(self) -> int:
+        """Bytes of the index without the modes of a multimodal set."""
+        return self.documents_at + 8 * self.entries
+
+    @property
     def offsets_at(self) -> int:
         return HEADER_BYTES + 4 * self.sequences
 

@@ -79,6 +79,12 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     return _open(path, dtype, "tokens", Opened(open_reader, path, dtype))
 
 
+def passed_over(path: Path) -> str | None:
+    """What the file holds for its ids that a river of ids has no place for."""
+    with opened(path) as file:
+        return "the file's loss_mask" if _hdf5_dataset.has_dataset(file, "loss_mask") else None
+
+
 def open_loss_mask(path: Path, *, dtype: str | None = None) -> Reader | None:
     """The weights of a packed SFT file's ids (dataset `loss_mask`, 1 where the id is predicted), one for each id of
     `open_reader` and in its order; None if the file has none. FormatError as there."""

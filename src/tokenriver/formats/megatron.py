@@ -96,6 +96,14 @@ def _open_index(data: Path, index: Path) -> tuple[int, _index.Index]:
         raise
 
 
+def passed_over(path: Path) -> str | None:
+    """What the index tells of its sequences that a river of ids has no place for."""
+    data, index_path = _pair(path)
+    fd, index = _open_index(data, index_path)
+    os.close(fd)
+    return None if regular_size(index_path) == index.plain_size else "the modes of a multimodal set"
+
+
 def _num_tokens(data: Path, size: int, index: _index.Index) -> int:
     item = index.dtype.itemsize
     if size == 0 or size % item:

@@ -103,6 +103,11 @@ def _check_count(path: Path, size: int, metadata: _metadata.Metadata) -> None:
         raise FormatError(f"{path}: size: got {size} bytes, expected {expected} by its metadata")
 
 
+def passed_over(path: Path) -> str | None:
+    """What lies beside the ids that a river of ids has no place for."""
+    return f"the loss mask in {_companion(path, LOSS).name}" if _companion(path, LOSS).exists() else None
+
+
 def _companion(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
