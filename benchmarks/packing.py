@@ -65,7 +65,7 @@ def plan(seq_len: int, documents: int) -> dict[str, float]:
     river = _Lengths(np.cumsum(lengths))
     rows = tokenriver.registry.load("packing", "best_fit").pack(river, seq_len=seq_len)
     seconds = time.perf_counter() - begin
-    held = sum(column.nbytes for column in (rows.row_ends, rows.span_starts, rows.span_sizes))
+    held = sum(column.nbytes for column in (rows.table.row_ends, rows.table.starts, rows.table.sizes))
     found: dict[str, float] = {"ours": documents / seconds, "held": held / documents}
     found["grown"] = (_peak() - before) / documents
     positions = np.minimum(lengths[:COMPARED] - 1, seq_len)
