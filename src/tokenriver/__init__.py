@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.loader import Loader
     from tokenriver.mixing import Mixture
+    from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.types import IGNORE
     from tokenriver.verify import Finding, verify
@@ -44,10 +45,12 @@ __all__ = [
     "MissingPackageError",
     "Mixture",
     "RiverError",
+    "Stats",
     "build",
     "convert",
     "load_tokenizer",
     "open_corpus",
+    "stats",
     "verify",
 ]
 
@@ -62,10 +65,12 @@ _HOMES = {
     "Finding": "verify",
     "Loader": "loader",
     "Mixture": "mixing",
+    "Stats": "stats",
     "build": "build",
     "convert": "convert",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
+    "stats": "stats",
     "verify": "verify",
 }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenriver.errors import InputError
-from tokenriver.packing._fit import best_fit
+from tokenriver.packing._fit import best_fit, count_bins
 from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
 from tokenriver.types import Int64, River
 
@@ -84,6 +84,13 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
     sizes = np.concatenate([block.sizes for block in blocks])
     balance = {"river": river.num_tokens, "served": river.num_tokens - sum(lost.values()), **lost}
     return BestFit(seq_len, overflow, row_ends, starts, sizes, balance)
+
+
+def count_rows(lengths: Int64, counts: Int64, seq_len: int) -> int:
+    """How many rows hold so many documents of each length (2 to seq_len + 1 ids), planned together as one block."""
+    many = np.zeros(seq_len + 1, np.int64)
+    np.add.at(many, lengths - 1, counts)
+    return count_bins(many, seq_len)
 
 
 @dataclass(frozen=True, slots=True)
