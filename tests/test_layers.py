@@ -34,9 +34,9 @@ LADDER = (
     ("agreement", "reformat"),
     ("commit",),
     ("build", "batch", "against", "convert"),
-    ("ahead", "layout", "lengths", "vocabulary"),
-    ("rowcounts",),
-    ("loader", "verify", "stats"),
+    ("ahead", "layout", "lengths", "vocabulary", "sampling"),
+    ("rowcounts", "estimate"),
+    ("loader", "verify", "stats", "plan"),
     ("adapters",),
     ("commands",),
     ("cli",),
@@ -54,6 +54,8 @@ PUBLIC_ENTRY_POINTS = {
     ("loader.py", "__init__"),
     ("corpus.py", "open_corpus"),
     ("convert.py", "convert"),
+    ("plan.py", "plan"),
+    ("estimate.py", "estimate"),
 }
 
 

@@ -38,7 +38,7 @@ def count_bins(many: Int64, capacity: int) -> int:
     for size in np.flatnonzero(many)[::-1].tolist():
         items = int(many[size])
         while items:
-            room = size + int(np.argmax(filled[size:]))
+            room = size + int(filled[size:].argmax())
             if filled[room]:
                 there, bins[room], filled[room] = bins[room], 0, False
             else:
