@@ -70,7 +70,7 @@ class Windows:
         usable = ends - starts >= 2
         firsts, lasts = starts[usable], ends[usable] - 2
         for seq_len in self.split:
-            self.split[seq_len] += int(np.count_nonzero(firsts // seq_len != lasts // seq_len))
+            self.split[seq_len] += int(np.count_nonzero((firsts // seq_len + 1) * seq_len <= lasts))
 
 
 def count_windows(river: River, seq_len: int, split: int | None) -> RowStats:

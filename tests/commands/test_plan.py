@@ -85,6 +85,12 @@ def test_refusals(
     assert ran.out == ""
 
 
+def test_raw_text_without_a_tokenizer_is_told_how(small_input: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = tokenriver(capsys, "plan", small_input, *RATE)
+    assert ran.code == 1
+    assert "if it is raw text, give its --tokenizer" in ran.err
+
+
 @pytest.mark.parametrize("words", [["a=c:1", "a=c:1"], ["a=c:x", "b=c:1"]])
 def test_sources_that_make_no_mixture(
     words: list[str], small_corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

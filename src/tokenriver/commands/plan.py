@@ -12,7 +12,7 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment, _output
 from tokenriver.commands import _options as option
-from tokenriver.errors import InputError
+from tokenriver.errors import FormatError, InputError
 from tokenriver.estimate import Interval
 
 _SOURCE = re.compile(r"([^=:/]+)=(.+):([0-9.eE+-]+)")
@@ -41,6 +41,10 @@ Steps = Annotated[int | None, typer.Option("--steps", parser=_output.count, meta
 Budget = Annotated[
     int | None, typer.Option("--token-budget", parser=_output.count, metavar="N", help="Or so many positions.")
 ]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option("--tokenizer", metavar="NAME|PATH", help="PATH is raw text: sample it."),
+]
 Framing = Annotated[
     str | None, typer.Option("--framing", metavar="RULE", help="As in build.", rich_help_panel=option.INPUT)
 ]
@@ -60,7 +64,7 @@ def run(
     token_budget: Budget = None,
     rate_steps: RateSteps = None,
     split: option.Split = "train",
-    tokenizer: option.Tokenizer = None,
+    tokenizer: Tokenizer = None,
     json: option.Json = False,
     source: option.Source = "auto",
     text_field: option.TextField = "text",
@@ -118,13 +122,22 @@ def _open(paths: list[str], split: str) -> "tokenriver.Corpus | tokenriver.Mixtu
     """One corpus by its path, or a mixture of NAME=PATH:WEIGHT."""
     parts = [None if Path(word).exists() else _SOURCE.fullmatch(word) for word in paths]
     if len(paths) == 1 and parts[0] is None:
-        return _environment.open_corpus(Path(paths[0]), split)
+        return _one(Path(paths[0]), split)
     sources: dict[str, tuple[tokenriver.Corpus, float]] = {}
     for word, part in zip(paths, parts, strict=True):
         if part is None or part[1] in sources:
             raise InputError(f"PATH: got {word!r} of {len(paths)}, expected NAME=PATH:WEIGHT, each name once")
         sources[part[1]] = _environment.open_corpus(Path(part[2]), split), _weight(word, part[3])
     return tokenriver.Mixture(sources)
+
+
+def _one(path: Path, split: str) -> "tokenriver.Corpus":
+    try:
+        return _environment.open_corpus(path, split)
+    except (FormatError, InputError) as error:
+        if path.is_file():
+            raise InputError(f"{error}; if it is raw text, give its --tokenizer") from error
+        raise
 
 
 def _weight(word: str, text: str) -> float:
