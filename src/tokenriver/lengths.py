@@ -71,7 +71,7 @@ def count_lengths(river: River, block: int, see: Callable[[Int64, Int64], None])
     called with (starts, ends) of all documents, some thousands at a time."""
     out = []
     begin = 0
-    for first in range(0, river.num_documents or 0, block):
+    for first in range(0, river.num_documents or 0, max(1, block)):
         table, long = np.zeros(TABLE, np.int64), [np.empty(0, np.int64)]
         for ends in _ends(river, first, first + block):
             starts = np.concatenate([[begin], ends[:-1]])

@@ -89,7 +89,8 @@ def stats(
     notes = list(river.assumptions) if isinstance(river, Corpus) else []
     windows, blocks = Windows(lengths), None
     if river.num_documents is not None:
-        blocks = count_lengths(river, registry.load("packing", "best_fit").BLOCK_DOCUMENTS, windows.see)
+        together = registry.load("packing", "best_fit").planned_together(river.num_documents)
+        blocks = count_lengths(river, together, windows.see)
     else:
         notes.append("documents: got a corpus without bounds, so only rows of plain windows are known")
     all_runs = join(blocks) if blocks is not None else None

@@ -86,6 +86,11 @@ def pack(river: River, *, seq_len: int, overflow: str = "split", phase_shift: bo
     return BestFit(seq_len, overflow, row_ends, starts, sizes, balance)
 
 
+def planned_together(documents: int) -> int:
+    """Of so many documents, how many are planned as one block."""
+    return min(documents, BLOCK_DOCUMENTS)
+
+
 def count_rows(lengths: Int64, counts: Int64, seq_len: int) -> int:
     """How many rows hold so many documents of each length (2 to seq_len + 1 ids), planned together as one block."""
     many = np.zeros(seq_len + 1, np.int64)
