@@ -111,6 +111,21 @@ def test_a_head_of_a_stream_says_so(tmp_path: Path) -> None:
     assert "gzip: only the first bytes of compressed files can be read" in note
 
 
+def test_files_that_differ_widen_the_bounds(tmp_path: Path) -> None:
+    """Of many streams only some are read; the parts of one say little about the others."""
+    alike, different = [], []
+    for number in range(12):
+        data = write_rows(tmp_path / "rows", ["a" * 50 + bytes([n % 251]).hex() for n in range(2000)]).read_bytes()
+        alike.append(_compressed(tmp_path / f"a{number}.jsonl.gz", data))
+        data = write_rows(tmp_path / "rows", _varied(number, 60) if number % 2 else ["a"] * 3000).read_bytes()
+        different.append(_compressed(tmp_path / f"b{number}.jsonl.gz", data))
+    spread = [
+        found.ids.high / found.ids.mid for found in (tr.estimate(p, tokenizer="byte") for p in (alike, different))
+    ]
+    assert spread[0] < 1.001
+    assert spread[1] > 1.05
+
+
 def test_bad_rows_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "abc"}\nno json\n{"text": null}\n{"text": "d"}\n')

@@ -130,6 +130,7 @@ def _read_heads(group: Group, reader: Reader, budget: int) -> None:
         moment = reader.now()
         head = _read_head(file, reader, max(budget // count, LEAST_HEAD))
         spent, at = (reader.now() - moment) / max(1, len(head.text)), 0
+        before = len(group.stretches)
         for part in [head.text] if head.whole and group.kind == "text" else _cut(group.kind, reader, head.text, count):
             moment = reader.now()
             stored = head.stored(at + len(part)) - head.stored(at)
@@ -139,6 +140,19 @@ def _read_heads(group: Group, reader: Reader, budget: int) -> None:
                 values = _encode_text(group, reader, part, stored)
             _add(group, values, stored, reader.now() - moment + spent * len(part))
             at += len(part)
+        if len(group.files) > 1:  # parts of one file are alike: what differs is files
+            group.stretches[before:] = [_together(group.stretches[before:])]
+
+
+def _together(parts: Sequence[Stretch]) -> Stretch:
+    """Some stretches as one."""
+    return Stretch(
+        sum(part.stored for part in parts),
+        sum(part.text_bytes for part in parts),
+        sum(part.text_ids for part in parts),
+        sum(part.documents for part in parts),
+        sum(part.seconds for part in parts),
+    )
 
 
 def _add(group: Group, values: Values, stored: float, seconds: float) -> None:
