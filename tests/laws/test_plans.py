@@ -16,7 +16,7 @@ from tokenriver.errors import LimitError
 sizes = st.lists(st.integers(1, 30), min_size=1, max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     lengths=sizes,
     seq_len=st.integers(1, 9),
@@ -71,7 +71,7 @@ def short_periods() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("short_periods")
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     first=st.integers(20, 200),
     second=st.integers(20, 200),

@@ -30,7 +30,7 @@ def _found(sizes: list[int], seq_len: int) -> dict[tuple[str, str], RowStats]:
     return {(row.packing, row.overflow): row for row in found.rows}
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(sizes=lengths, seq_len=st.integers(1, 80))
 def test_rows_are_those_of_the_packing(sizes: list[int], seq_len: int) -> None:
     river = ArrayRiver(sum(sizes), sizes)
@@ -47,7 +47,7 @@ def test_rows_are_those_of_the_packing(sizes: list[int], seq_len: int) -> None:
         assert row.padding == len(made) * seq_len - made.num_targets
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(sizes=lengths, seq_len=st.integers(1, 80))
 def test_rows_are_those_of_lists(sizes: list[int], seq_len: int) -> None:
     for (name, overflow), row in _found(sizes, seq_len).items():
@@ -74,7 +74,7 @@ def _parted(rows: list[list[tuple[int, int]]], sizes: list[int], name: str) -> t
     return split, cut
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(sizes=lengths, seq_len=st.integers(1, 80))
 def test_lengths_are_those_of_a_sorted_list(sizes: list[int], seq_len: int) -> None:
     found = tr.stats(ArrayRiver(sum(sizes), sizes), seq_lens=[seq_len])
@@ -91,7 +91,7 @@ def test_lengths_are_those_of_a_sorted_list(sizes: list[int], seq_len: int) -> N
     assert found.longer[seq_len] == sum(size for size in sizes if size > seq_len + 1) / sum(sizes)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(sizes=lengths, seq_len=st.integers(1, 30), block=st.integers(1, 9))
 def test_blocks_of_documents_change_only_rows_of_best_fit(sizes: list[int], seq_len: int, block: int) -> None:
     """Documents are planned in blocks: the counts are those of the packing for any size of block."""
@@ -106,7 +106,7 @@ def test_blocks_of_documents_change_only_rows_of_best_fit(sizes: list[int], seq_
                 assert row.rows == len(module.pack(ArrayRiver(sum(sizes), sizes), seq_len=seq_len, overflow=overflow))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(many=st.lists(st.integers(0, 40), min_size=2, max_size=30))
 def test_bins_are_counted_as_they_are_filled(many: list[int]) -> None:
     module = registry.load("packing", "best_fit")
@@ -124,7 +124,7 @@ def test_cells_of_minimind_are_counted_as_it_fills_them() -> None:
         assert (row.rows, row.padding, row.lost) == (len(sizes), padding, lost)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(sizes=lengths, seq_len=st.integers(1, 60))
 def test_cells_of_minimind_for_any_lengths(sizes: list[int], seq_len: int) -> None:
     (row,) = tr.stats(ArrayRiver(sum(sizes), sizes), seq_lens=[seq_len], packings=["minimind"]).rows
