@@ -34,8 +34,9 @@ LADDER = (
     ("agreement", "reformat"),
     ("commit",),
     ("build", "batch", "against", "convert"),
-    ("ahead", "layout"),
-    ("loader", "verify"),
+    ("ahead", "layout", "lengths", "vocabulary", "sampling"),
+    ("rowcounts", "estimate"),
+    ("loader", "verify", "stats", "plan"),
     ("adapters",),
     ("commands",),
     ("cli",),
@@ -55,6 +56,8 @@ PUBLIC_ENTRY_POINTS = {
     ("convert.py", "convert"),
     ("packing/best_fit.py", "pack"),
     ("packing/bos_aligned.py", "pack"),
+    ("plan.py", "plan"),
+    ("estimate.py", "estimate"),
 }
 
 

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from tokenriver.build import BuildReport, build
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
+    from tokenriver.estimate import TextEstimate, estimate
     from tokenriver.loader import Loader
     from tokenriver.mixing import Mixture
+    from tokenriver.plan import Plan, plan
+    from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.types import IGNORE
     from tokenriver.verify import Finding, verify
@@ -43,11 +46,17 @@ __all__ = [
     "MismatchError",
     "MissingPackageError",
     "Mixture",
+    "Plan",
     "RiverError",
+    "Stats",
+    "TextEstimate",
     "build",
     "convert",
+    "estimate",
     "load_tokenizer",
     "open_corpus",
+    "plan",
+    "stats",
     "verify",
 ]
 
@@ -62,10 +71,16 @@ _HOMES = {
     "Finding": "verify",
     "Loader": "loader",
     "Mixture": "mixing",
+    "Plan": "plan",
+    "Stats": "stats",
+    "TextEstimate": "estimate",
     "build": "build",
     "convert": "convert",
+    "estimate": "estimate",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
+    "plan": "plan",
+    "stats": "stats",
     "verify": "verify",
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver.errors import InputError, LimitError
-from tokenriver.packing._fit import best_fit
+from tokenriver.packing._fit import best_fit, count_bins
 from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
 from tokenriver.packing._plans import Wanted, planned
 from tokenriver.packing._table import Table
@@ -102,6 +102,13 @@ def _block_size(asked: int | None, documents: int) -> int:
     if min(block, documents) > MOST_TOGETHER:
         raise LimitError(f"block_documents: got {asked} for {documents} documents, expected at most {MOST_TOGETHER}")
     return block
+
+
+def count_rows(lengths: Int64, counts: Int64, seq_len: int) -> int:
+    """How many rows hold so many documents of each length (2 to seq_len + 1 ids), planned together as one block."""
+    many = np.zeros(seq_len + 1, np.int64)
+    np.add.at(many, lengths - 1, counts)
+    return count_bins(many, seq_len)
 
 
 def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> Table:

@@ -1,0 +1,121 @@
+"""Say how long documents are, and what each packing pads, cuts and loses at some row lengths."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import tokenriver
+from tokenriver.commands import _environment, _options, _output
+from tokenriver.corpus import Corpus
+from tokenriver.rowcounts import RowStats
+from tokenriver.stats import PACKINGS, LengthStats
+from tokenriver.vocabulary import VocabularyStats
+
+SeqLens = Annotated[
+    list[str] | None,
+    typer.Option("--seq-len", metavar="T,...", help="Row lengths to compare (repeatable; 256 to 4096)."),
+]
+Packings = Annotated[
+    list[str] | None,
+    typer.Option("--packing", metavar="NAME", help="Packings to compare (repeatable; concat, document, best_fit)."),
+]
+Ids = Annotated[bool, typer.Option("--ids", help="Read all ids: vocabulary use, and bytes a token by decoding.")]
+
+
+def run(
+    path: _options.CorpusPath,
+    seq_len: SeqLens = None,
+    packing: Packings = None,
+    ids: Ids = False,
+    split: _options.Split = "train",
+    json: _options.Json = False,
+) -> None:
+    """Say how long documents are, and what each packing pads, cuts and loses at some row lengths.
+
+    A row of T positions shows up to T + 1 ids: input and target. Lost ids are
+    in no row of an epoch, whatever the reason; --json has the reasons. Only
+    the document index is read, unless --ids is given.
+
+    Example:  tokenriver stats corpus --seq-len 340,1024
+    """
+    lengths = [_output.count(word) for words in seq_len or [] for word in words.split(",")]
+    corpus = _environment.open_corpus(path, split)
+    found = tokenriver.stats(corpus, seq_lens=lengths or None, packings=packing or PACKINGS, ids=ids)
+    if json:
+        _output.emit_json({"path": str(Path(path)), "split": split, **found.as_dict()})
+        return
+    _output.heading(f"{path}: {split}")
+    facts: list[tuple[str, object]] = [("ids", found.num_tokens), ("documents", found.num_documents)]
+    if found.bytes_per_token is not None:
+        facts.append(("bytes a token", found.bytes_per_token))
+    _output.pairs(facts)
+    if found.lengths is not None:
+        _show_lengths(found.lengths, found.num_tokens)
+    _show_rows(found.rows, found.longer)
+    if found.vocabulary is not None:
+        _show_vocabulary(found.vocabulary, corpus)
+    for note in found.notes:
+        print(f"  note: {note}")
+
+
+def _show_lengths(lengths: LengthStats, num_tokens: int) -> None:
+    print()
+    _output.heading("ids a document")
+    rows: list[tuple[str, object]] = [("shortest", lengths.shortest)]
+    rows += [(f"{share:.0%} up to", length) for share, length in lengths.quantiles.items()]
+    _output.pairs([*rows, ("longest", lengths.longest), ("mean", f"{lengths.mean:,.1f}")])
+    print()
+    total = sum(row.documents for row in lengths.histogram)
+    table = [
+        [
+            f"{row.low:,} to {max(0, 2 * row.low - 1):,}",
+            row.documents,
+            f"{row.ids / num_tokens:.1%}",
+            _bar(row.documents, total),
+        ]
+        for row in lengths.histogram
+    ]
+    _output.columns(["ids", "documents", "of all ids", ""], table)
+
+
+def _bar(part: int, total: int) -> str:
+    return "#" * -(-40 * part // total) if total else ""
+
+
+def _show_rows(rows: tuple[RowStats, ...], longer: Mapping[int, float]) -> None:
+    head = ["packing", "overflow", "rows", "padding %", "lost ids", "lost %", "documents split", "cut"]
+    for seq_len in dict.fromkeys(row.seq_len for row in rows):
+        print()
+        long = f"; {longer[seq_len]:.1%} of the ids are in longer documents" if seq_len in longer else ""
+        _output.heading(f"rows of {seq_len:,}{long}")
+        table = [
+            [
+                row.packing,
+                row.overflow or "-",
+                row.rows,
+                f"{row.padding_share:.2%}",
+                row.lost,
+                f"{row.lost_share:.2%}",
+                row.documents_split,
+                row.documents_cut,
+            ]
+            for row in rows
+            if row.seq_len == seq_len
+        ]
+        _output.columns(head, table)
+
+
+def _show_vocabulary(found: VocabularyStats, corpus: Corpus) -> None:
+    print()
+    _output.heading("vocabulary")
+    rows: list[tuple[str, object]] = [("size", found.vocab_size), ("used", found.used), ("used once", found.once)]
+    rows += [("largest id", found.largest), ("outside", found.outside), ("bos, eos, pad", found.special)]
+    _output.pairs([*rows, ("decoded bytes a token", found.bytes_per_token)])
+    print()
+    table = [
+        [str(number), _output.visible(repr(corpus.decode([number]))), times, f"{times / corpus.num_tokens:.2%}"]
+        for number, times in found.most.items()
+    ]
+    _output.columns(["id", "text", "times", "of all ids"], table)

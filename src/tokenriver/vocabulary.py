@@ -1,0 +1,97 @@
+"""Which ids a corpus uses: reads all of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tokenriver.corpus import Corpus
+from tokenriver.errors import InputError, LimitError
+from tokenriver.types import Int64, River, Tokenizer
+
+MOST = 20
+"""Most frequent ids that are named."""
+LARGEST_TABLE = 1 << 24
+"""Where no vocabulary is known, ids below it are counted one by one."""
+SAMPLE = 1 << 16
+"""Ids that show whether the bytes of ids are the sum of those of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyStats:
+    """Use of ids in one split."""
+
+    vocab_size: int | None
+    used: int
+    """Different ids."""
+    largest: int
+    once: int
+    """Ids that occur once."""
+    outside: int
+    """Occurrences of ids outside the vocabulary."""
+    most: Mapping[int, int]
+    """Occurrences of the most frequent ids, those first."""
+    special: int
+    """Occurrences of bos, eos and pad ids; 0 where no tokenizer is known."""
+    bytes_per_token: float | None
+    """Decoded bytes by id, special ids left out; None without a tokenizer that says it."""
+
+
+def count_vocabulary(river: River, notes: list[str]) -> VocabularyStats:
+    """Read all ids of a corpus; `notes` takes what could not be told."""
+    if not isinstance(river, Corpus):
+        raise InputError(f"ids: got them asked of a {type(river).__name__}, expected a corpus; leave ids out")
+    size = river.vocab_size
+    limit = size if size is not None else LARGEST_TABLE
+    table, outside, largest = np.zeros(limit, np.int64), 0, 0
+    for block in river.blocks(0, river.num_tokens):
+        numbers = block.astype(np.int64)
+        largest = max(largest, int(numbers.max()))
+        inside = (numbers >= 0) & (numbers < limit)
+        outside += len(block) - int(np.count_nonzero(inside))
+        found = np.bincount(numbers[inside])
+        table[: len(found)] += found
+    order = np.argsort(-table, kind="stable")[:MOST]
+    tokenizer = river.tokenizer
+    special = _special(tokenizer, limit)
+    return VocabularyStats(
+        size,
+        int(np.count_nonzero(table)),
+        largest,
+        int(np.count_nonzero(table == 1)),
+        outside,
+        {int(number): int(table[number]) for number in order if table[number]},
+        int(table[special].sum()),
+        _bytes_per_token(river, tokenizer, table, notes),
+    )
+
+
+def _special(tokenizer: Tokenizer | None, limit: int) -> list[int]:
+    if tokenizer is None:
+        return []
+    roles = {tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id}
+    return sorted(number for number in roles if number is not None and number < limit)
+
+
+def _bytes_per_token(corpus: Corpus, tokenizer: Tokenizer | None, table: Int64, notes: list[str]) -> float | None:
+    """Sum of the bytes of each id; not known for a tokenizer whose ids have others when they stand together."""
+    if tokenizer is None:
+        notes.append("decoded bytes: no tokenizer is known")
+        return None
+    counts = table.copy()
+    counts[_special(tokenizer, len(table))] = 0
+    used = np.flatnonzero(counts)
+    try:
+        sizes = np.zeros(len(table), np.int64)
+        sizes[used] = [len(tokenizer.decode_bytes([number])) for number in used.tolist()]
+        sample = corpus.read(0, min(SAMPLE, corpus.num_tokens))
+        sample = sample[np.isin(sample, used)]
+        together = len(tokenizer.decode_bytes(sample))
+    except LimitError as error:
+        notes.append(f"decoded bytes: {error}")
+        return None
+    if int(sizes[sample].sum()) != together:
+        notes.append("decoded bytes: the tokenizer's ids have other bytes together than each alone")
+        return None
+    total = int(counts.sum())
+    return int((sizes * counts).sum()) / total if total else None
