@@ -37,6 +37,7 @@ LADDER = (
     ("ahead", "layout", "legs", "segments"),
     ("schedule",),
     ("loader", "verify"),
+    ("validation",),
     ("adapters",),
     ("commands",),
     ("cli",),
@@ -54,6 +55,7 @@ PUBLIC_ENTRY_POINTS = {
     ("loader.py", "__init__"),
     ("corpus.py", "open_corpus"),
     ("convert.py", "convert"),
+    ("validation.py", "validation"),
 }
 
 

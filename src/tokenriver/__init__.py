@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tokenriver.mixing import Mixture
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.types import IGNORE
+    from tokenriver.validation import validation
     from tokenriver.verify import Finding, verify
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "convert",
     "load_tokenizer",
     "open_corpus",
+    "validation",
     "verify",
 ]
 
@@ -66,6 +68,7 @@ _HOMES = {
     "convert": "convert",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
+    "validation": "validation",
     "verify": "verify",
 }
 
