@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tokenriver.build import BuildReport, build
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
+    from tokenriver.leaks import Leaks, leaks
     from tokenriver.loader import Loader
     from tokenriver.mixing import Mixture
     from tokenriver.tokenizer import load_tokenizer
@@ -39,6 +40,7 @@ __all__ = [
     "Finding",
     "FormatError",
     "InputError",
+    "Leaks",
     "LimitError",
     "Loader",
     "MismatchError",
@@ -47,6 +49,7 @@ __all__ = [
     "RiverError",
     "build",
     "convert",
+    "leaks",
     "load_tokenizer",
     "open_corpus",
     "validation",
@@ -62,10 +65,12 @@ _HOMES = {
     "ConvertReport": "convert",
     "Corpus": "corpus",
     "Finding": "verify",
+    "Leaks": "leaks",
     "Loader": "loader",
     "Mixture": "mixing",
     "build": "build",
     "convert": "convert",
+    "leaks": "leaks",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "validation": "validation",
