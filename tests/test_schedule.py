@@ -142,6 +142,13 @@ def test_endless_and_counted_runs() -> None:
     assert make(steps=3, schedule=[(5, {"global_batch": 1})]).num_steps == 3
 
 
+def test_a_change_at_the_very_end_or_later_is_none() -> None:
+    for step in (2, 3, 9):
+        loader = make(global_batch=7, schedule=[(step, {"global_batch": 1})])
+        assert [len(rows) for rows in firsts(loader)] == [7, 7]
+        assert (loader.num_steps, loader.state_dict()["row"], loader.state_dict()["step"]) == (2, 10, 2)
+
+
 def test_a_size_a_step() -> None:
     loader = make(schedule=[(step, {"global_batch": step + 1}) for step in range(2, 5)], prefetch=2)
     assert [len(rows) for rows in firsts(loader)] == [2, 2, 3, 4]
@@ -244,6 +251,8 @@ def test_a_mixture_that_repeats_has_no_end_of_an_epoch() -> None:
         ([(3, {"batch": 3})], r"^schedule: step 3: got 'batch', expected one of global_batch, seq_len, micro_batch"),
         ([(3, {"global_batch": 0})], r"^schedule: step 3: global_batch: got 0, expected an integer from 1"),
         ([(3, {"seq_len": True})], r"^schedule: step 3: seq_len: got True, expected an integer from 1"),
+        (3, r"^schedule: got 3, expected a list of"),
+        ({3: {"seq_len": 2}}, r"^schedule: got \{3: .*, expected a list of"),
         ([3], r"^schedule: got 3, expected \(step, \{name: size\}\)"),
         ([(3, 4)], r"^schedule: got \(3, 4\), expected"),
         ([(3, {"seq_len": 3})], r"^schedule: seq_len: got 3, expected a divisor of 4, the longest"),

@@ -37,6 +37,8 @@ class Pace:
 
 def read_changes(first: Pace, changes: Changes) -> tuple[Pace, ...]:
     """The paces of a run; InputError for what is no schedule. What changes nothing makes no pace."""
+    if not isinstance(changes, Sequence):
+        raise InputError(f"schedule: got {changes!r}, expected a list of (step, {{name: size}})")
     paces = [first]
     for change in changes:
         if not (isinstance(change, Sequence) and len(change) == 2 and isinstance(change[1], Mapping)):
