@@ -12,7 +12,7 @@ def make(rank: int, world_size: int, micro_batch: int, end_row: int | None = Non
     river = ArrayRiver(101)
     sampler = Sampler(50, global_batch=7, order="sequential")
     packing = pack(river, seq_len=2)
-    return Course(river, packing, sampler, rank, world_size, micro_batch, (1, 2, 3, 0, 4), 10, 4, end_row, repeat)
+    return Course(river, packing, sampler, rank, world_size, 7, micro_batch, (1, 2, 3, 0, 4), 10, 4, end_row, repeat)
 
 
 def test_cells_by_hand() -> None:

@@ -30,7 +30,7 @@ def _upper_first(name: str) -> tuple[bool, str]:
     return name.islower() or "_" in name, name
 
 
-@pytest.mark.parametrize("name", ["build", "verify"])
+@pytest.mark.parametrize("name", ["build", "leaks", "validation", "verify"])
 def test_a_function_is_not_hidden_by_the_module_of_its_name(name: str) -> None:
     module = importlib.import_module(f"tokenriver.{name}")
     assert getattr(tokenriver, name) is getattr(module, name)

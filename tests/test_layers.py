@@ -31,12 +31,13 @@ LADDER = (
     ("feeding",),
     ("flows", "crew", "early"),
     ("transfer",),
-    ("agreement", "reformat"),
+    ("agreement", "reformat", "hashes"),
     ("commit",),
-    ("build", "batch", "against", "convert"),
-    ("ahead", "layout", "lengths", "vocabulary", "sampling"),
-    ("rowcounts", "estimate"),
+    ("build", "batch", "against", "convert", "leaks"),
+    ("ahead", "layout", "lengths", "vocabulary", "sampling", "legs", "segments"),
+    ("rowcounts", "estimate", "schedule"),
     ("loader", "verify", "stats", "plan"),
+    ("validation",),
     ("adapters",),
     ("commands",),
     ("cli",),
@@ -58,6 +59,7 @@ PUBLIC_ENTRY_POINTS = {
     ("packing/bos_aligned.py", "pack"),
     ("plan.py", "plan"),
     ("estimate.py", "estimate"),
+    ("validation.py", "validation"),
 }
 
 

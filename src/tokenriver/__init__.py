@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
+    from tokenriver.leaks import Leaks, leaks
     from tokenriver.loader import Loader
     from tokenriver.mixing import Mixture
     from tokenriver.plan import Plan, plan
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.types import IGNORE
+    from tokenriver.validation import validation
     from tokenriver.verify import Finding, verify
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Finding",
     "FormatError",
     "InputError",
+    "Leaks",
     "LimitError",
     "Loader",
     "MismatchError",
@@ -53,10 +56,12 @@ __all__ = [
     "build",
     "convert",
     "estimate",
+    "leaks",
     "load_tokenizer",
     "open_corpus",
     "plan",
     "stats",
+    "validation",
     "verify",
 ]
 
@@ -69,6 +74,7 @@ _HOMES = {
     "ConvertReport": "convert",
     "Corpus": "corpus",
     "Finding": "verify",
+    "Leaks": "leaks",
     "Loader": "loader",
     "Mixture": "mixing",
     "Plan": "plan",
@@ -77,10 +83,12 @@ _HOMES = {
     "build": "build",
     "convert": "convert",
     "estimate": "estimate",
+    "leaks": "leaks",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "plan": "plan",
     "stats": "stats",
+    "validation": "validation",
     "verify": "verify",
 }
 

@@ -53,7 +53,7 @@ def agree(first: Sequence[Corpus], opened: Callable[[Corpus, str], Corpus]) -> A
     framings = {corpus.manifest.framing if corpus.manifest is not None else "" for corpus in corpora}
     return Agreement(
         splits=dict(sorted(splits.items())),
-        tokenizer=_one_tokenizer(corpora),
+        tokenizer=one_tokenizer(corpora),
         framing=framings.pop() if len(framings) == 1 else "",
         sources=_sources(splits),
         rivers={split: _river(members) for split, members in sorted(splits.items())},
@@ -81,9 +81,9 @@ def choose_dtype(agreed: Agreement, module: Format, name: str, asked: str | None
     return wanted[0]
 
 
-def _one_tokenizer(corpora: list[Corpus]) -> TokenizerInfo | None:
+def one_tokenizer(corpora: list[Corpus]) -> TokenizerInfo | None:
     """What made the ids of all corpora; MismatchError if it is not the same. None if one does not know."""
-    found = [_tokenizer_of(corpus) for corpus in corpora]
+    found = [tokenizer_of(corpus) for corpus in corpora]
     known = {info.fingerprint: info for info in found if info is not None}
     if len(known) > 1:
         first, other = list(known.values())[:2]
@@ -93,7 +93,8 @@ def _one_tokenizer(corpora: list[Corpus]) -> TokenizerInfo | None:
     return None if None in found else next(iter(known.values()))
 
 
-def _tokenizer_of(corpus: Corpus) -> TokenizerInfo | None:
+def tokenizer_of(corpus: Corpus) -> TokenizerInfo | None:
+    """What made the ids of a corpus, by its manifest or by the word of who opened it."""
     if corpus.manifest is not None:
         return corpus.manifest.tokenizer
     tokenizer = corpus.given_tokenizer

@@ -2,9 +2,9 @@
 
 Step s starts at row g_s, the running sum of batch sizes; rank r of W takes the rows [g_s + floor(r*G/W),
 g_s + floor((r+1)*G/W)), cut into ceil(ceil(G/W)/B) micro-batches of B cells, as many on every rank. A Course is
-constant for a run on one rank; a Stretch holds what is worth computing for thousands of rows at once: which row each
-cell shows and where it starts in the river. Cells that no row fills (uneven ranks, the end of a finite run) are filler,
-always the last cells of a micro-batch.
+constant for a run on one rank, or for a part of it where sizes change; a Stretch holds what is worth computing for
+thousands of rows at once: which row each cell shows and where it starts in the river. Cells that no row fills (uneven
+ranks, the end of a finite run) are filler, always the last cells of a micro-batch.
 """
 
 import hashlib
@@ -33,8 +33,6 @@ class Order(Protocol):
     @property
     def num_rows(self) -> int: ...
     @property
-    def global_batch(self) -> int: ...
-    @property
     def order(self) -> str: ...
     def locate(self, numbers: Int64) -> tuple[Int64, Int64]:
         """(rows, epochs) of row numbers, each (k,) int64."""
@@ -49,6 +47,7 @@ class Course:
     sampler: Order
     rank: int
     world_size: int
+    global_batch: int
     micro_batch: int
     plan: tuple[int, ...]
     """What a state must agree with: corpus, then order, packing, mixture, seed."""
@@ -66,14 +65,14 @@ class Course:
     @property
     def micros(self) -> int:
         """Micro-batches a step, equal on all ranks: ceil(ceil(G / W) / B)."""
-        largest_share = -(-self.sampler.global_batch // self.world_size)
+        largest_share = -(-self.global_batch // self.world_size)
         return -(-largest_share // self.micro_batch)
 
     def step_row(self, step: int) -> int:
         """Rows that are behind the run at the start of a step."""
         if self.repeat is not None:
             return self.row
-        row = self.row + (step - self.step) * self.sampler.global_batch
+        row = self.row + (step - self.step) * self.global_batch
         return row if self.end_row is None else min(row, self.end_row)
 
     def state(self, done: int) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class Course:
     def cells(self, micros: Int64) -> tuple[Int64, Int64]:
         """(first row number, rows) of micro-batches, each (k,) int64; the other cells are filler."""
         steps, places = np.divmod(micros, self.micros)
-        batch = self.sampler.global_batch
+        batch = self.global_batch
         first, last = share(batch, self.rank, self.world_size)
         begins = np.full(len(micros), self.repeat, np.int64) if self.repeat is not None else self.row + steps * batch
         numbers = begins + (first + places * self.micro_batch)
@@ -120,7 +119,7 @@ class Course:
     def ahead(self, stride: int) -> int:
         """Micro-batches of one stretch: thousands of rows, but hardly more than an epoch of a small corpus."""
         rows = self.sampler.num_rows or len(self.packing)
-        epoch = max(1, rows // self.sampler.global_batch) * self.micros
+        epoch = max(1, rows // self.global_batch) * self.micros
         return max(1, min(STRETCH_ROWS // self.micro_batch, epoch // stride))
 
 

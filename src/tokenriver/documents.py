@@ -38,7 +38,7 @@ class DocumentBounds:
     def __init__(
         self, river: River, paths: Sequence[Path], counts: Sequence[int] | None, parting: Parting | None = None
     ) -> None:
-        self._river, self._paths, self._parting = river, paths, parting
+        self._river, self._paths, self.parting = river, paths, parting
         self._found: dict[int, Int64] = {}
         if counts is None and parting is not None:
             self._found = {shard: _search(river, shard, parting) for shard in range(len(paths))}

@@ -13,26 +13,27 @@ loader does for every validation pass.
 import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from typing import Any
 
 from tokenriver.ahead import run_ahead
-from tokenriver.batch import Batch, Ring, serve, single
+from tokenriver.batch import Batch, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, masks_of, only_for, own_options, whole
+from tokenriver.legs import Legs
 from tokenriver.mixing import Mixture
 from tokenriver.replaying import Replayed
-from tokenriver.sampler import check_rank
+from tokenriver.sampler import ORDERS, check_rank
+from tokenriver.schedule import Changes, Pace, make_schedule, read_changes
+from tokenriver.segments import lay_lengths
 from tokenriver.types import River
 
 
 class Loader:
     """Iterating yields Batch after Batch of micro_batch rows and seq_len positions."""
 
-    _course: Course
-    _stop: int | None
-    """Micro-batches of the course; None for an endless run."""
+    _legs: Legs
+    """The run from where the state stands."""
     _next: int
     """The micro-batch that comes next."""
     _ended: bool
@@ -61,15 +62,17 @@ class Loader:
         epochs: int | None = 1,
         steps: int | None = None,
         prefetch: int = 2,
+        schedule: Changes | None = None,
         repeat_batch: int | None = None,
     ) -> None:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
-        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. `order`
-        may be that of another loader (docs/other-loaders.md), which never ends but by `steps`. `packing_options` are
-        those that only this packing has, by name. `mask_first` ignores targets that begin a document, `mask_eos` those
-        that are the id that ends texts. Raises InputError for an option that makes no sense and LimitError, naming N,
-        for too few rows."""
+        batches are made ahead by a thread (0: none). `schedule` changes sizes from some steps on: [(step,
+        {"global_batch": G, "seq_len": T, "micro_batch": B}), ...]. `repeat_batch` serves that step's rows at every
+        step. `order` may be that of another loader (docs/other-loaders.md), which never ends but by `steps`.
+        `packing_options` are those that only this packing has, by name. `mask_first` ignores targets that begin a
+        document, `mask_eos` those that are the id that ends texts. Raises InputError for an option that makes no sense
+        and LimitError, naming N, for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
@@ -83,28 +86,48 @@ class Loader:
         if stride is not None:
             only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
-        sizes = int(global_batch), None if micro_batch is None else int(micro_batch), world_size
-        river, rows, sampler = lay_out(corpus, (packing, int(seq_len), options), order, sizes)
+        first = Pace(0, int(global_batch), int(seq_len), None if micro_batch is None else int(micro_batch))
+        paces = read_changes(first, schedule or ())
+        if repeat_batch is not None and len(paces) > 1:
+            raise InputError("repeat_batch: got it beside a schedule, expected one of them; leave the other out")
+        if len(paces) > 1 and order not in ORDERS:
+            raise InputError(
+                f"schedule: got one with order {order!r}, expected one of {', '.join(ORDERS)}; leave it out"
+            )
+        sizes = {pace.seq_len for pace in paces}
+        # with several lengths rows are counted otherwise than in the order that is laid out
+        step_sizes = int(global_batch) if len(sizes) == 1 else 1, first.micro_batch, world_size
+        lengths = lay_lengths(
+            sizes,
+            lambda size: lay_out(corpus, (packing, size, options), order, step_sizes),
+            packing == "concat",
+            int(seed),
+        )
+        self._schedule = make_schedule(paces, lengths)
+        river, rows, sampler = lengths.laid[lengths.longest]
         if isinstance(sampler, Replayed):
             sampler.check_epochs(epochs)
             epochs = None
         if not sampler.num_rows and steps is None and epochs is not None:
             raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
+        if len(sizes) > 1 and isinstance(corpus, Mixture) and len(corpus.stages) > 1:
+            raise InputError("curriculum: got one, which counts rows, beside changes of seq_len; leave one of them out")
         if repeat_batch is not None and steps is None and epochs is not None:
             # row numbers stand still in such a run, so its length is counted in steps
-            steps = epochs * -(-sampler.num_rows // sampler.global_batch)
+            steps = epochs * self.steps_per_epoch
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
         mixture = corpus.tag if isinstance(corpus, Mixture) else ""
-        told = "" if sampler.seed is None else str(sampler.seed)
-        self._names = (corpus.fingerprint, sampler.order, rows.tag, mixture, told)
+        told = "" if isinstance(sampler, Replayed) and sampler.seed is None else str(int(seed))
+        self._names = (corpus.fingerprint, sampler.order, self._schedule.tag, mixture, told)
         self._course = Course(
             river,
             rows,
             sampler,
             rank,
             world_size,
-            -(-sampler.global_batch // world_size) if sizes[1] is None else sizes[1],
-            repeat=None if repeat_batch is None else int(repeat_batch) * sampler.global_batch,
+            first.global_batch,
+            1,
+            repeat=None if repeat_batch is None else int(repeat_batch) * first.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
             masks=masks_of(corpus, river, mask_first, mask_eos),
         )
@@ -113,7 +136,7 @@ class Loader:
     def __repr__(self) -> str:
         course = self._course
         return (
-            f"<Loader {course.packing.tag}, {course.sampler.order}, rank {course.rank} of {course.world_size}: "
+            f"<Loader {self._schedule.tag}, {course.sampler.order}, rank {course.rank} of {course.world_size}: "
             f"{self.num_rows:,} rows an epoch, {self.num_steps if self.num_steps is not None else 'endless'} steps>"
         )
 
@@ -121,28 +144,29 @@ class Loader:
 
     @property
     def num_rows(self) -> int:
-        """N: rows of one epoch, over all ranks; of a mixture that repeats its sources, all their rows."""
-        return self._course.sampler.num_rows or len(self._course.packing)
+        """N: rows of the first epoch, over all ranks; of a mixture that repeats its sources, all their rows."""
+        return self._schedule.epoch_row(1)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps that serve one epoch, the last one filled up: ceil(N / global_batch)."""
-        return -(-self.num_rows // self._course.sampler.global_batch)
+        """Steps that serve the first epoch, the last one filled up: ceil(N / global_batch)."""
+        return self._schedule.steps_upto(self.num_rows)
 
     @property
     def micros_per_step(self) -> int:
-        """Micro-batches of one step, the same on all ranks: ceil(ceil(global_batch / world_size) / micro_batch)."""
-        return self._course.micros
+        """Micro-batches of the step that comes next, the same on all ranks: ceil(ceil(global_batch / world_size) /
+        micro_batch)."""
+        return self._legs.find(self._next)[0].micros
 
     @property
     def num_steps(self) -> int | None:
         """The step at which this run ends, counted from 0; None for an endless run."""
-        return None if self._stop is None else self._course.step + self._stop // self._course.micros
+        return self._legs.end_step
 
     @property
     def balance(self) -> Mapping[str, int]:
-        """Ids of one epoch by fate; river = served + unused."""
-        return self._course.packing.balance
+        """Ids of one epoch by fate, at the seq_len that comes next; river = served + unused."""
+        return self._legs.find(self._next)[0].packing.balance
 
     # ---------------------------------------------------------------------------------------- batches
 
@@ -165,39 +189,37 @@ class Loader:
     def strided(self, first: int, stride: int) -> Iterator[Batch]:
         """Every stride-th micro-batch, beginning with the first-th, from the state (the start of the unfinished step)
         to the end of the run; the loader does not move. So the workers of one rank divide its batches."""
-        micros = self._course.micros
-        return self._serve(self._next // micros * micros + first, stride)
+        return self._serve(self._legs.begin(self._legs.step(self._next)) + first, stride)
 
     def _serve(self, first: int, stride: int) -> Generator[Batch, None, None]:
-        course = self._course
-        ring = Ring((course.micro_batch, course.packing.seq_len + 1), 2 * (self._prefetch + 3))
-        return serve(course, first, stride, self._stop, ring)
+        return self._legs.serve(first, stride, 2 * (self._prefetch + 3))
 
     def batch(self, step: int, micro: int = 0) -> Batch:
         """Micro-batch `micro` of any step, at once, in fresh buffers; the loader does not move."""
-        course, last = self._course, self.num_steps
+        legs, last = self._legs, self.num_steps
         whole("step", step, 0)
         if last is not None and step >= last:
             raise LimitError(
                 f"step: got {step}, expected 0 to {last - 1}, the last step of this run; give epochs or steps"
             )
+        stand = legs.courses[0]
+        if step < stand.step:
+            if stand.row != self._schedule.row(stand.step):
+                raise InputError(
+                    f"step: got {step}, expected {stand.step} or more; the loaded state took {stand.row} rows in "
+                    f"{stand.step} steps, so earlier steps had other batch sizes: use a loader without the state"
+                )
+            legs = self._schedule.legs(self._course, (0, 0), (stand.row, None))
+        course = legs.course_at(step)
         if not 0 <= micro < course.micros:
             raise LimitError(f"micro: got {micro}, expected 0 to {course.micros - 1}, the micro-batches of a step")
-        if step < course.step:
-            batch = course.sampler.global_batch
-            if course.row != course.step * batch:
-                raise InputError(
-                    f"step: got {step}, expected {course.step} or more; the loaded state took {course.row} rows in "
-                    f"{course.step} steps, so earlier steps had other batch sizes: use a loader without the state"
-                )
-            course = replace(course, row=step * batch, step=step)
         return single(course, (step - course.step) * course.micros + micro)
 
     # ------------------------------------------------------------------------------------------ state
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the last batch given out (see Batch.state): under 256 bytes as JSON, the same on all ranks."""
-        return self._course.state(self._next)
+        return self._legs.state(self._next)
 
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Stand where the state was taken. MismatchError names what differs of corpus, order, packing, mixture and
@@ -218,23 +240,21 @@ class Loader:
     def skip(self, steps: int) -> None:
         """Pass over so many steps, the one begun included, as if they had been served; the state remembers it."""
         whole("steps", steps, 0)
-        course = self._course
-        target = (self._next // course.micros + steps) * course.micros
-        if self._stop is not None and target > self._stop:
-            left = self._stop // course.micros - self._next // course.micros
-            raise LimitError(f"steps: got {steps}, expected at most {left}, the steps left of this run")
-        self._next, self._ended, self._turn = target, False, object()
+        step = self._legs.step(self._next)
+        if self.num_steps is not None and steps > self.num_steps - step:
+            raise LimitError(
+                f"steps: got {steps}, expected at most {self.num_steps - step}, the steps left of this run"
+            )
+        self._next, self._ended, self._turn = self._legs.begin(step + steps), False, object()
 
     def _stand(self, row: int, step: int, *, again: bool = False) -> None:
         """Stand at a row and step; the run ends with the length that holds it. A place between two lengths belongs to
         the first, so that a finished run stays finished, unless it is to go on `again`."""
-        batch, end_row, count = self._course.sampler.global_batch, None, None
+        end_row, end_step = None, None
         if self._steps is not None:
-            count = self._steps * max(1, -(-(step + again) // self._steps)) - step
+            end_step = self._steps * max(1, -(-(step + again) // self._steps))
         elif self._epochs is not None:
-            length = self._epochs * self.num_rows
-            end_row = length * max(1, -(-(row + again) // length))
-            count = -(-(end_row - row) // batch)
-        self._course = replace(self._course, row=row, step=step, end_row=end_row)
-        self._stop = None if count is None else count * self._course.micros
+            begun = self._schedule.epochs_upto(row + again)
+            end_row = self._schedule.epoch_row(self._epochs * max(1, -(-begun // self._epochs)))
+        self._legs = self._schedule.legs(self._course, (row, step), (end_row, end_step))
         self._next, self._ended, self._turn = 0, False, object()

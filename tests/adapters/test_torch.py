@@ -59,6 +59,13 @@ def test_any_number_of_workers_gives_the_loaders_own_sequence(workers: int) -> N
     assert_same(DataLoader(TokenDataset(make()), batch_size=None, num_workers=workers), make())
 
 
+@pytest.mark.parametrize("workers", [0, 2, 3])
+def test_sizes_that_change_under_workers(workers: int) -> None:
+    changes = [(1, {"global_batch": 20}), (2, {"seq_len": 4, "micro_batch": 5}), (4, {"seq_len": 8})]
+    loader = make(schedule=changes)
+    assert_same(DataLoader(TokenDataset(loader), batch_size=None, num_workers=workers), make(schedule=changes))
+
+
 @pytest.mark.parametrize(("before", "after"), [(0, 4), (4, 0), (1, 3), (3, 1)])
 def test_saved_with_some_workers_and_restored_with_others(before: int, after: int) -> None:
     whole = list(make())

@@ -1,0 +1,64 @@
+"""A run as parts that lie end to end, each a Course with sizes of its own; micro-batches are counted through all."""
+
+from bisect import bisect_right
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from tokenriver.batch import Batch, Ring, serve
+from tokenriver.course import Course
+
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """One rank's run from where it stands."""
+
+    courses: tuple[Course, ...]
+    """At least one; each begins at the row and step at which the one before ends."""
+    firsts: tuple[int, ...]
+    """The micro-batch at which each begins, counted from the first course's."""
+    stop: int | None
+    """Micro-batches of all; None for an endless run."""
+
+    @property
+    def end_step(self) -> int | None:
+        """The step at which the run ends; None for an endless one."""
+        return None if self.stop is None else self.step(self.stop)
+
+    def find(self, micro: int) -> tuple[Course, int]:
+        """(course, micro-batch of it) of a micro-batch; the end of the run belongs to the last course."""
+        leg = bisect_right(self.firsts, micro) - 1
+        return self.courses[leg], micro - self.firsts[leg]
+
+    def step(self, micro: int) -> int:
+        """The step of a micro-batch."""
+        course, inside = self.find(micro)
+        return course.step + inside // course.micros
+
+    def course_at(self, step: int) -> Course:
+        """The course of a step, which is no earlier than the first."""
+        return self.courses[bisect_right(self.courses, step, key=lambda course: course.step) - 1]
+
+    def begin(self, step: int) -> int:
+        """The micro-batch with which a step begins."""
+        leg = bisect_right(self.courses, step, key=lambda course: course.step) - 1
+        course = self.courses[leg]
+        return self.firsts[leg] + (step - course.step) * course.micros
+
+    def state(self, done: int) -> dict[str, Any]:
+        """The state when `done` micro-batches are behind."""
+        course, inside = self.find(done)
+        return course.state(inside)
+
+    def serve(self, first: int, stride: int, spare: int) -> Generator[Batch, None, None]:
+        """Micro-batches first, first + stride, ... to the end; at most `spare` buffers of one shape are kept."""
+        shape, ring = (0, 0), Ring((0, 0), 0)
+        for course, begin, end in zip(self.courses, self.firsts, (*self.firsts[1:], self.stop), strict=True):
+            if end is not None and first >= end:
+                continue
+            wanted = (course.micro_batch, course.packing.seq_len + 1)
+            if wanted != shape:
+                shape, ring = wanted, Ring(wanted, spare)
+            yield from serve(course, first - begin, stride, None if end is None else end - begin, ring)
+            if end is not None:
+                first += -(-(end - first) // stride) * stride
