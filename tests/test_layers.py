@@ -33,7 +33,7 @@ LADDER = (
     ("transfer",),
     ("agreement", "reformat"),
     ("commit",),
-    ("build", "batch", "against", "convert"),
+    ("build", "batch", "against", "convert", "trace"),
     ("ahead", "layout"),
     ("loader", "verify"),
     ("adapters",),

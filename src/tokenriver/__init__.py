@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tokenriver.loader import Loader
     from tokenriver.mixing import Mixture
     from tokenriver.tokenizer import load_tokenizer
+    from tokenriver.trace import Origin
     from tokenriver.types import IGNORE
     from tokenriver.verify import Finding, verify
 
@@ -43,6 +44,7 @@ __all__ = [
     "MismatchError",
     "MissingPackageError",
     "Mixture",
+    "Origin",
     "RiverError",
     "build",
     "convert",
@@ -62,6 +64,7 @@ _HOMES = {
     "Finding": "verify",
     "Loader": "loader",
     "Mixture": "mixing",
+    "Origin": "trace",
     "build": "build",
     "convert": "convert",
     "load_tokenizer": "tokenizer",

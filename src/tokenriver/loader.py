@@ -23,12 +23,15 @@ from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, only_for, whole
 from tokenriver.mixing import Mixture
 from tokenriver.sampler import check_rank
-from tokenriver.types import River
+from tokenriver.trace import Origin, Trail
+from tokenriver.types import Int64, River
 
 
 class Loader:
     """Iterating yields Batch after Batch of micro_batch rows and seq_len positions."""
 
+    trail: Trail
+    """From many rows to their documents and back."""
     _course: Course
     _stop: int | None
     """Micro-batches of the course; None for an endless run."""
@@ -81,6 +84,7 @@ class Loader:
         if repeat_batch is not None and steps is None and epochs is not None:
             # row numbers stand still in such a run, so its length is counted in steps
             steps = epochs * -(-sampler.num_rows // sampler.global_batch)
+        self.trail = Trail(corpus, river, rows, sampler)
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
         mixture = corpus.tag if isinstance(corpus, Mixture) else ""
         self._names = (corpus.fingerprint, order, rows.tag, mixture, str(int(seed)))
@@ -178,6 +182,29 @@ class Loader:
                 )
             course = replace(course, row=step * batch, step=step)
         return single(course, (step - course.step) * course.micros + micro)
+
+    # ------------------------------------------------------------------------------------------ trace
+
+    def trace(self, row_number: int) -> list[Origin]:
+        """The documents that a row of the run shows, in order, and where it cuts them; `trail.shown` takes many rows.
+        LimitError for a row outside the run, FormatError for a corpus without document bounds."""
+        whole("row_number", row_number, 0)
+        return self.trail.origins(int(row_number), self._rows)
+
+    def when(self, document: int, *, source: str | None = None, stop: int | None = None) -> Int64:
+        """(k,) int64, ascending: all row numbers of the run (below `stop`, if given) that show a document, by its
+        number in the corpus; in a mixture the number in all sources, or in `source`. `trail.rows` takes many."""
+        for name, value in (("document", document), ("stop", 0 if stop is None else stop)):
+            whole(name, value, 0)
+        return self.trail.when(int(document), source, self._rows, stop)
+
+    @property
+    def _rows(self) -> tuple[int, int | None]:
+        """[first, end) row numbers of the run; None without an end."""
+        course, last = self._course, self.num_steps
+        if course.repeat is not None:
+            return course.repeat, course.repeat + course.sampler.global_batch
+        return 0, None if last is None else course.step_row(last)
 
     # ------------------------------------------------------------------------------------------ state
 

@@ -201,7 +201,8 @@ class Packing(Protocol):
 
     @property
     def windows(self) -> bool:
-        """Is every row one span of seq_len + 1 ids, wherever documents end? Else no span crosses a document."""
+        """Is every row one span of seq_len + 1 ids, wherever documents end, and are all rows of an epoch equally far
+        apart? Else no span crosses a document, and epochs have the same rows."""
 
     def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop), one entry a span, grouped by row in the order asked: `row` indexes into `rows`,
@@ -238,6 +239,12 @@ class River(Protocol):
 
     def document_at(self, position: int) -> int:
         """Number of the document that holds a position, in O(log n)."""
+
+    def documents_at(self, positions: Int64) -> Int64:
+        """Numbers of the documents that hold some positions, (k,) int64 both, in O(k log n)."""
+
+    def ends_of(self, documents: Int64) -> Int64:
+        """Where some documents end, (k,) int64 both."""
 
     def doc_ends(self) -> Int64:
         """(num_documents,) int64: where each document ends."""
