@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tokenriver.ahead import run_ahead
@@ -22,6 +23,7 @@ from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, only_for, whole
 from tokenriver.mixing import Mixture
+from tokenriver.runlog import RunLog, Start, append_to_log
 from tokenriver.sampler import check_rank
 from tokenriver.trace import Origin, Trail
 from tokenriver.types import Int64, River
@@ -197,6 +199,21 @@ class Loader:
         for name, value in (("document", document), ("stop", 0 if stop is None else stop)):
             whole(name, value, 0)
         return self.trail.when(int(document), source, self._rows, stop)
+
+    @property
+    def places(self) -> RunLog:
+        """From row numbers to (step, rank, index) and back, with this loader's batch and world size; behind a state
+        that was taken with another batch size it begins at the state's step."""
+        course, batch = self._course, self._course.sampler.global_batch
+        from_zero = course.row == course.step * batch
+        step, row = (0, 0) if from_zero else (course.step, course.row)
+        return RunLog([Start(step, row, batch, course.world_size)])
+
+    def log_start(self, path: str | Path) -> None:
+        """Add a line to the run's log (see `RunLog`) for the step at which the loader stands: once on one rank, when
+        the run begins and each time that it goes on."""
+        state, course = self.state_dict(), self._course
+        append_to_log(Path(path), Start(state["step"], state["row"], course.sampler.global_batch, course.world_size))
 
     @property
     def _rows(self) -> tuple[int, int | None]:
