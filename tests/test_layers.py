@@ -35,7 +35,7 @@ LADDER = (
     ("agreement", "reformat"),
     ("commit",),
     ("build", "batch", "against", "convert", "trace", "lookup"),
-    ("ahead", "layout"),
+    ("ahead", "layout", "ledger"),
     ("loader", "verify"),
     ("adapters",),
     ("commands",),

@@ -26,7 +26,7 @@ from tokenriver.errors import RiverError
 
 IMPORTS = 100_000
 """Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
-ORDER = ("build", "info", "verify", "convert", "batches", "trace", "when", "demo", "bench")
+ORDER = ("build", "info", "verify", "convert", "batches", "trace", "when", "ledger", "demo", "bench")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -25,15 +25,22 @@ class Journal:
             whole = _whole(self._fd, size)
             if whole < size:
                 files.system.truncate(self._fd, whole)
+        self._size = whole
 
     def add(self, line: bytes, *, sync: bool = False) -> None:
         """Add one line (without its end); in the hands of the system when this returns, with `sync` on the disk."""
         data = memoryview(line + b"\n")
         with naming(self.path, "write"):
-            if files.system.write(self._fd, data) != len(data):
-                raise OSError(errno.EIO, "the system took only a part of a line")
-            if sync:
-                files.system.fsync(self._fd)
+            try:
+                if files.system.write(self._fd, data) != len(data):
+                    raise OSError(errno.EIO, "the system took only a part of a line")
+                if sync:
+                    files.system.fsync(self._fd)
+            except OSError:
+                # whoever goes on in spite of the error must not write behind half a line
+                files.system.truncate(self._fd, self._size)
+                raise
+        self._size += len(data)
 
     def close(self) -> None:
         with naming(self.path, "write"):

@@ -22,6 +22,7 @@ from tokenriver.batch import Batch, Ring, serve, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, only_for, whole
+from tokenriver.ledger import Ledger
 from tokenriver.mixing import Mixture
 from tokenriver.runlog import RunLog, Start, append_to_log
 from tokenriver.sampler import check_rank
@@ -63,11 +64,13 @@ class Loader:
         steps: int | None = None,
         prefetch: int = 2,
         repeat_batch: int | None = None,
+        ledger: str | Path | None = None,
     ) -> None:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
-        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. Raises
-        InputError for an option that makes no sense and LimitError, naming N, for too few rows."""
+        batches are made ahead by a thread (0: none). `repeat_batch` serves that step's rows at every step. `ledger`, a
+        folder, gets sums of what each step of a loop served (docs/trace.md). Raises InputError for an option that makes
+        no sense and LimitError, naming N, for too few rows."""
         rank, world_size = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
@@ -100,6 +103,7 @@ class Loader:
             repeat=None if repeat_batch is None else int(repeat_batch) * sampler.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
         )
+        self._ledger = None if ledger is None else Ledger(Path(ledger), rows.seq_len, rank, world_size)
         self._stand(0, 0)
 
     def __repr__(self) -> str:
@@ -151,6 +155,8 @@ class Loader:
                 if self._turn is not turn:
                     raise InputError("loader: got another loop or state since this loop began; make a new iterator")
                 self._next += 1
+                if self._ledger is not None:
+                    self._ledger.take(batch, self._course.micros)
                 yield batch
         self._ended = True
 
@@ -158,6 +164,10 @@ class Loader:
         """Every stride-th micro-batch, beginning with the first-th, from the state (the start of the unfinished step)
         to the end of the run; the loader does not move. So the workers of one rank divide its batches."""
         micros = self._course.micros
+        if self._ledger is not None:
+            raise InputError(
+                "ledger: got one for batches that workers divide, expected the loader's own loop; leave it out"
+            )
         return self._serve(self._next // micros * micros + first, stride)
 
     def _serve(self, first: int, stride: int) -> Generator[Batch, None, None]:

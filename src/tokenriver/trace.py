@@ -149,8 +149,10 @@ class Trail:
         sources = np.searchsorted(self._begins, begins, "right") - 1
         sources[begins == ends] = -1
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        for source in np.unique(sources[sources >= 0]).tolist():
+        for source in np.unique(sources).tolist() if len(self._packings) > 1 else [0]:
             here = np.flatnonzero(sources == source)
+            if source < 0 or not len(here):
+                continue
             begin, windows = self._begins[source], self._packings[source].windows
             rows = None if windows else self._in_spans(source, begins[here] - begin, ends[here] - begin)
             for epoch in self._sampler.epochs(source, first, end):
@@ -204,9 +206,10 @@ class Trail:
 
     def _bounds(self, documents: Int64) -> tuple[Int64, Int64]:
         """(starts, stops) of documents in the river."""
-        starts, later = np.zeros_like(documents), documents > 0
-        starts[later] = self._river.ends_of(documents[later] - 1)
-        return starts, self._river.ends_of(documents)
+        ends = self._river.ends_of(np.concatenate([np.maximum(documents - 1, 0), documents]))
+        starts = ends[: len(documents)]
+        starts[documents == 0] = 0
+        return starts, ends[len(documents) :]
 
     def _in_spans(self, source: int, starts: Int64, stops: Int64) -> tuple[Int64, Int64]:
         """(which, rows) of the rows with a span that overlaps some ranges of a source's river."""
