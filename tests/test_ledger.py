@@ -129,11 +129,12 @@ def test_stops_and_resumes_anywhere(
     assert read_ledger(folder) == plain(tmp_path_factory.mktemp("whole"))
 
 
-def test_another_batch_size_after_going_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_another_batch_size_after_going_back(world_size: int, tmp_path: Path) -> None:
     first = loader(ledger=tmp_path)
     states = [batch.state for batch in islice(first, 12)]
-    for rank in range(2):
-        again = loader(ledger=tmp_path, global_batch=10, rank=rank, world_size=2)
+    for rank in range(world_size):
+        again = loader(ledger=tmp_path, global_batch=10, rank=rank, world_size=world_size)
         again.load_state_dict(states[5])
         for _ in islice(again, 2):
             pass
