@@ -24,6 +24,7 @@ from tokenriver.types import Int64
 UInt64 = NDArray[np.uint64]
 BITS = 64
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+_HALVES = np.array([[1], [2]], np.uint64)
 _NAME = re.compile(r"rank-(\d{5,})-of-(\d{5,})\.jsonl")
 
 
@@ -57,15 +58,15 @@ class RowSums:
         numbers = numbers[numbers >= 0]
         inputs, targets = batch.input_ids[: len(numbers)], batch.targets[: len(numbers)]
         whole = _one_buffer(inputs, targets)
-        total = 0
+        sums = np.empty((2, len(numbers)), np.uint64)
         for half in range(2):
             if whole is not None:
-                sums = _dot(whole, self._windows[half])
+                sums[half] = _dot(whole, self._windows[half])
             else:
-                sums = _dot(inputs, self._inputs[half]) + _dot(targets, self._targets[half])
-            places = numbers.astype(np.uint64) * np.uint64(2) + np.uint64(half + 1)
-            total |= int(mix(sums + mix(places * _STEP)).sum(dtype=np.uint64)) << (BITS * half)
-        return len(numbers), int(numbers[0]) if len(numbers) else -1, total
+                sums[half] = _dot(inputs, self._inputs[half]) + _dot(targets, self._targets[half])
+        places = numbers.astype(np.uint64) * np.uint64(2) + _HALVES
+        low, high = mix(sums + mix(places * _STEP)).sum(axis=1, dtype=np.uint64).tolist()
+        return len(numbers), int(numbers[0]) if len(numbers) else -1, low | high << BITS
 
 
 def add(first: int, second: int) -> int:
