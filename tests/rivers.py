@@ -42,6 +42,12 @@ class ArrayRiver:
         assert self.edges is not None
         return int(np.searchsorted(self.edges, position, "right")) - 1
 
+    def documents_at(self, positions: Int64) -> Int64:
+        return np.array([self.document_at(position) for position in positions.tolist()], np.int64)
+
+    def ends_of(self, documents: Int64) -> Int64:
+        return self.doc_ends()[documents]
+
     def doc_bounds(self, i: int) -> tuple[int, int]:
         assert self.edges is not None
         return self.edges[i], self.edges[i + 1]
@@ -82,6 +88,12 @@ class HugeRiver:
 
     def document_at(self, position: int) -> int:
         raise AssertionError(position)
+
+    def documents_at(self, positions: Int64) -> Int64:
+        raise AssertionError(positions)
+
+    def ends_of(self, documents: Int64) -> Int64:
+        raise AssertionError(documents)
 
     def doc_bounds(self, i: int) -> tuple[int, int]:
         raise AssertionError(i)

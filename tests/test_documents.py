@@ -99,6 +99,8 @@ def test_any_documents_in_any_shards(case: Case, walk: int, data: st.DataObject)
     assert [found.bounds(i) for i in range(count)] == bounds
     holding = [i for i, (start, stop) in enumerate(bounds) for _ in range(start, stop)]
     assert [found.at(position) for position in range(total)] == holding
+    assert found.at_all(np.arange(total)[::-1]).tolist() == holding[::-1]
+    assert found.ends_of(np.arange(count)[::-1]).tolist() == ends[::-1]
     assert [found.ended(p) for p in range(total + 1)] == [sum(end <= p for end in ends) for p in range(total + 1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "WALK", walk)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tokenriver.plan import Plan, plan
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
+    from tokenriver.trace import Origin
     from tokenriver.types import IGNORE
     from tokenriver.validation import validation
     from tokenriver.verify import Finding, verify
@@ -49,6 +50,7 @@ __all__ = [
     "MismatchError",
     "MissingPackageError",
     "Mixture",
+    "Origin",
     "Plan",
     "RiverError",
     "Stats",
@@ -77,6 +79,7 @@ _HOMES = {
     "Leaks": "leaks",
     "Loader": "loader",
     "Mixture": "mixing",
+    "Origin": "trace",
     "Plan": "plan",
     "Stats": "stats",
     "TextEstimate": "estimate",

@@ -4,7 +4,7 @@ The documents of each split lie in source order, so the sources are read once, f
 documents must be next in one of the splits. Memory holds one batch of texts, whatever the corpus.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +113,22 @@ def _texts(path: Path, source: SourceInfo, manifest: Manifest) -> Iterator[tuple
     for start, stop in module.plan(path, source.size, options, RANGE_BYTES) or [(0, source.size)]:
         rows = yield from _numbered(module.read(Piece(0, path, start, stop), options), base)
         base += rows
+
+
+def record_texts(manifest: Manifest, wanted: Collection[tuple[str, int]], root: Path) -> dict[tuple[str, int], bytes]:
+    """The texts of some records, by (path in the manifest, record), from the inputs below a folder, each read from its
+    start to the last record wanted. InputError for an input that is not there or was changed."""
+    found: dict[tuple[str, int], bytes] = {}
+    for source in manifest.sources:
+        last = max((record for path, record in wanted if path == source.path), default=-1)
+        if last < 0:
+            continue
+        for record, text in _texts(_find(source, [root]), source, manifest):
+            if (source.path, record) in wanted:
+                found[source.path, record] = text
+            if record >= last:
+                break
+    return found
 
 
 def _options(manifest: Manifest) -> SourceOptions:

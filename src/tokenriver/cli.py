@@ -26,7 +26,22 @@ from tokenriver.errors import RiverError
 
 IMPORTS = 100_000
 """Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
-ORDER = ("build", "info", "stats", "plan", "verify", "convert", "pack", "batches", "leak", "demo", "bench")
+ORDER = (
+    "build",
+    "info",
+    "stats",
+    "plan",
+    "verify",
+    "convert",
+    "pack",
+    "batches",
+    "trace",
+    "when",
+    "ledger",
+    "leak",
+    "demo",
+    "bench",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

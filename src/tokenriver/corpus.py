@@ -147,27 +147,42 @@ class Corpus:
         self._need_documents()
         return self.documents.at(position)
 
+    def documents_at(self, positions: Int64) -> Int64:
+        """The document that holds each river position, (k,) int64 both; the positions lie in [0, num_tokens)."""
+        self._need_documents()
+        return self.documents.at_all(positions)
+
+    def ends_of(self, documents: Int64) -> Int64:
+        """The river position behind each document, (k,) int64 both; the documents lie in [0, num_documents)."""
+        self._need_documents()
+        return self.documents.ends_of(documents)
+
     def source(self, index: int) -> tuple[str, int]:
         """(path, record) of a document: the input's path as the manifest has it, below source_root if that was given,
         and the 0-based number of the raw row in it."""
+        found = self.origin(index)
+        if found is None:
+            path = self.shards[self.documents.locate(index)[0]].path
+            raise FormatError(f"{path}: source of document {index}: got none, expected a corpus that keeps them")
+        return found
+
+    def origin(self, index: int) -> tuple[str, int] | None:
+        """What `source` gives, or None for a document that came from nowhere that is known."""
         self._need_documents()
         shard, local = self.documents.locate(index)
         origins = self.documents.columns(shard)[1]
-        path = self.shards[shard].path
-        if origins is None:
-            raise FormatError(f"{path}: source of document {index}: got none, expected a corpus that keeps them")
-        records, sources = origins
-        number = int(sources[local])
-        if number == UNKNOWN:
-            raise FormatError(f"{path}: source of document {index}: got none, expected a corpus that keeps them")
+        if origins is None or int(origins[1][local]) == UNKNOWN:
+            return None
+        number = int(origins[1][local])
         known = self.manifest.sources if self.manifest is not None else ()
         if not 0 <= number < len(known):
+            path = self.shards[shard].path
             raise FormatError(
                 f"{path.with_name(index_name(path.name))}: source of document {local}: got {number}, expected one of "
                 f"the {len(known)} of the manifest"
             )
         root, name = self._asked.source_root, known[number].path
-        return (name if root is None else str(root / name)), int(records[local])
+        return (name if root is None else str(root / name)), int(origins[0][local])
 
     def walk(self) -> Iterator[tuple[int, int, Ids]]:
         """(source number, record, ids) of every document in river order; ids are mapped views where they can be,

@@ -86,6 +86,27 @@ class DocumentBounds:
         shard, offset = self._river.locate(position)
         return self._before(shard) + int(np.searchsorted(self.columns(shard)[0], offset, "right"))
 
+    def at_all(self, positions: Int64) -> Int64:
+        """The document that holds each position, (k,) int64 both."""
+        shards = np.searchsorted(self._river.ends, positions, "right")
+        found = np.empty_like(positions)
+        for shard in np.unique(shards).tolist():
+            here = np.flatnonzero(shards == shard)
+            offsets = positions[here] - int(self._river.begins[shard])
+            found[here] = np.searchsorted(self.columns(shard)[0], offsets, "right") + self._before(shard)
+        return found
+
+    def ends_of(self, documents: Int64) -> Int64:
+        """River position behind each document, (k,) int64 both."""
+        assert self._upto is not None, "asked only where there are bounds"
+        shards = np.searchsorted(self._upto, documents, "right")
+        found = np.empty_like(documents)
+        for shard in np.unique(shards).tolist():
+            here = np.flatnonzero(shards == shard)
+            ends = self.columns(shard)[0]
+            found[here] = ends[documents[here] - self._before(shard)] + int(self._river.begins[shard])
+        return found
+
     def ended(self, position: int) -> int:
         """How many documents end at or before a position of [0, num_tokens]."""
         river = self._river

@@ -50,6 +50,25 @@ class JoinedRiver:
         source = int(np.searchsorted(self._ends, position, "right"))
         return int(self._documents[source]) + self._rivers[source].document_at(position - int(self._begins[source]))
 
+    def documents_at(self, positions: Int64) -> Int64:
+        """Each source's by its own river."""
+        which = np.searchsorted(self._ends, positions, "right")
+        found = np.empty_like(positions)
+        for source in np.unique(which).tolist():
+            here = np.flatnonzero(which == source)
+            local = self._rivers[source].documents_at(positions[here] - self._begins[source])
+            found[here] = local + self._documents[source]
+        return found
+
+    def ends_of(self, documents: Int64) -> Int64:
+        """Each source's by its own river."""
+        which = np.searchsorted(self._documents, documents, "right") - 1
+        found = np.empty_like(documents)
+        for source in np.unique(which).tolist():
+            here = np.flatnonzero(which == source)
+            found[here] = self._rivers[source].ends_of(documents[here] - self._documents[source]) + self._begins[source]
+        return found
+
     def doc_bounds(self, i: int) -> tuple[int, int]:
         source = int(np.searchsorted(self._documents, i, "right")) - 1
         start, stop = self._rivers[source].doc_bounds(i - int(self._documents[source]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from tokenriver.batch import Batch, Ring, serve
 from tokenriver.course import Course
+from tokenriver.runlog import Start
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,14 @@ class Legs:
     def end_step(self) -> int | None:
         """The step at which the run ends; None for an endless one."""
         return None if self.stop is None else self.step(self.stop)
+
+    @property
+    def rows(self) -> tuple[int, int | None]:
+        """[first, end) row numbers of the run, from its begin; None without an end."""
+        course, last = self.courses[-1], self.end_step
+        if course.repeat is not None:
+            return course.repeat, course.repeat + course.global_batch
+        return 0, None if last is None else course.step_row(last)
 
     def find(self, micro: int) -> tuple[Course, int]:
         """(course, micro-batch of it) of a micro-batch; the end of the run belongs to the last course."""
@@ -44,6 +53,13 @@ class Legs:
         leg = bisect_right(self.courses, step, key=lambda course: course.step) - 1
         course = self.courses[leg]
         return self.firsts[leg] + (step - course.step) * course.micros
+
+    def starts(self, micro: int) -> list[Start]:
+        """Where sizes are new from the step of a micro-batch on, the step itself first."""
+        state, first = self.state(micro), self.find(micro)[0]
+        here = Start(state["step"], state["row"], first.global_batch, first.world_size)
+        later = [leg for leg in self.courses if leg.step > here.step]
+        return [here, *(Start(leg.step, leg.row, leg.global_batch, leg.world_size) for leg in later)]
 
     def state(self, done: int) -> dict[str, Any]:
         """The state when `done` micro-batches are behind."""

@@ -13,6 +13,7 @@ loader does for every validation pass.
 import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from tokenriver.ahead import run_ahead
@@ -20,13 +21,15 @@ from tokenriver.batch import Batch, single
 from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.layout import lay_out, masks_of, only_for, own_options, whole
+from tokenriver.ledger import Ledger
 from tokenriver.legs import Legs
 from tokenriver.mixing import Mixture
 from tokenriver.replaying import Replayed
-from tokenriver.sampler import ORDERS, check_rank
-from tokenriver.schedule import Changes, Pace, make_schedule, read_changes
-from tokenriver.segments import lay_lengths
-from tokenriver.types import River
+from tokenriver.runlog import RunLog, append_to_log
+from tokenriver.sampler import check_rank
+from tokenriver.schedule import Changes, Pace, lay_run
+from tokenriver.trace import Origin, Trail
+from tokenriver.types import Int64, River
 
 
 class Loader:
@@ -64,16 +67,18 @@ class Loader:
         prefetch: int = 2,
         schedule: Changes | None = None,
         repeat_batch: int | None = None,
+        ledger: str | Path | None = None,
     ) -> None:
         """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
         is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
         batches are made ahead by a thread (0: none). `schedule` changes sizes from some steps on: [(step,
         {"global_batch": G, "seq_len": T, "micro_batch": B}), ...]. `repeat_batch` serves that step's rows at every
-        step. `order` may be that of another loader (docs/other-loaders.md), which never ends but by `steps`.
-        `packing_options` are those that only this packing has, by name. `mask_first` ignores targets that begin a
-        document, `mask_eos` those that are the id that ends texts. Raises InputError for an option that makes no sense
-        and LimitError, naming N, for too few rows."""
-        rank, world_size = check_rank(rank, world_size)
+        step. `ledger`, a folder, gets sums of what each step of a loop served (docs/trace.md). `order` may be that of
+        another loader (docs/other-loaders.md), which never ends but by `steps`. `packing_options` are those that only
+        this packing has, by name. `mask_first` ignores targets that begin a document, `mask_eos` those that are the id
+        that ends texts. Raises InputError for an option that makes no sense and LimitError, naming N, for too few
+        rows."""
+        rank, ranks = check_rank(rank, world_size)
         for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
             whole(name, value, 1)
         for name, given in (("micro_batch", micro_batch), ("epochs", epochs), ("steps", steps)):
@@ -87,34 +92,29 @@ class Loader:
             only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
         first = Pace(0, int(global_batch), int(seq_len), None if micro_batch is None else int(micro_batch))
-        paces = read_changes(first, schedule or ())
-        if repeat_batch is not None and len(paces) > 1:
-            raise InputError("repeat_batch: got it beside a schedule, expected one of them; leave the other out")
-        if len(paces) > 1 and order not in ORDERS:
-            raise InputError(
-                f"schedule: got one with order {order!r}, expected one of {', '.join(ORDERS)}; leave it out"
-            )
-        sizes = {pace.seq_len for pace in paces}
-        # with several lengths rows are counted otherwise than in the order that is laid out
-        step_sizes = int(global_batch) if len(sizes) == 1 else 1, first.micro_batch, world_size
-        lengths = lay_lengths(
-            sizes,
-            lambda size: lay_out(corpus, (packing, size, options), order, step_sizes),
-            packing == "concat",
-            int(seed),
+        self._schedule, (river, rows, sampler) = lay_run(
+            first,
+            schedule or (),
+            lambda size, batch: lay_out(corpus, (packing, size, options), order, (batch, first.micro_batch, ranks)),
+            order,
+            (packing == "concat", int(seed)),
         )
-        self._schedule = make_schedule(paces, lengths)
-        river, rows, sampler = lengths.laid[lengths.longest]
+        one_length = len(self._schedule.segments) == 1
+        if repeat_batch is not None and self._schedule.varies:
+            raise InputError("repeat_batch: got it beside a schedule, expected one of them; leave the other out")
         if isinstance(sampler, Replayed):
             sampler.check_epochs(epochs)
             epochs = None
         if not sampler.num_rows and steps is None and epochs is not None:
             raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
-        if len(sizes) > 1 and isinstance(corpus, Mixture) and len(corpus.stages) > 1:
+        if not one_length and isinstance(corpus, Mixture) and len(corpus.stages) > 1:
             raise InputError("curriculum: got one, which counts rows, beside changes of seq_len; leave one of them out")
         if repeat_batch is not None and steps is None and epochs is not None:
             # row numbers stand still in such a run, so its length is counted in steps
             steps = epochs * self.steps_per_epoch
+        if ledger is not None and not one_length:
+            raise InputError("ledger: got one beside changes of seq_len, expected one length; leave it out")
+        self._trail = Trail(corpus, river, rows, sampler) if one_length else None
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
         mixture = corpus.tag if isinstance(corpus, Mixture) else ""
         told = "" if isinstance(sampler, Replayed) and sampler.seed is None else str(int(seed))
@@ -124,13 +124,14 @@ class Loader:
             rows,
             sampler,
             rank,
-            world_size,
+            ranks,
             first.global_batch,
             1,
             repeat=None if repeat_batch is None else int(repeat_batch) * first.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
             masks=masks_of(corpus, river, mask_first, mask_eos),
         )
+        self._ledger = None if ledger is None else Ledger(Path(ledger), rows.seq_len, rank, ranks)
         self._stand(0, 0)
 
     def __repr__(self) -> str:
@@ -183,12 +184,16 @@ class Loader:
                 if self._turn is not turn:
                     raise InputError("loader: got another loop or state since this loop began; make a new iterator")
                 self._next += 1
+                if self._ledger is not None:
+                    self._ledger.take(batch, self._legs.find(self._next - 1)[0].micros)
                 yield batch
         self._ended = True
 
     def strided(self, first: int, stride: int) -> Iterator[Batch]:
         """Every stride-th micro-batch, beginning with the first-th, from the state (the start of the unfinished step)
         to the end of the run; the loader does not move. So the workers of one rank divide its batches."""
+        if self._ledger is not None:
+            raise InputError("ledger: got one for batches that workers divide, expected the loader's own loop alone")
         return self._serve(self._legs.begin(self._legs.step(self._next)) + first, stride)
 
     def _serve(self, first: int, stride: int) -> Generator[Batch, None, None]:
@@ -214,6 +219,42 @@ class Loader:
         if not 0 <= micro < course.micros:
             raise LimitError(f"micro: got {micro}, expected 0 to {course.micros - 1}, the micro-batches of a step")
         return single(course, (step - course.step) * course.micros + micro)
+
+    # ------------------------------------------------------------------------------------------ trace
+
+    @property
+    def trail(self) -> Trail:
+        """From many rows to their documents and back; InputError for a run whose seq_len changes."""
+        if self._trail is None:
+            raise InputError("trace: got a run whose seq_len changes, expected one length; trace its stretches alone")
+        return self._trail
+
+    def trace(self, row_number: int) -> list[Origin]:
+        """The documents that a row of the run shows, in order, and where it cuts them; `trail.shown` takes many rows.
+        LimitError for a row outside the run, FormatError for a corpus without document bounds."""
+        whole("row_number", row_number, 0)
+        return self.trail.origins(int(row_number), self._legs.rows)
+
+    def when(self, document: int, *, source: str | None = None, stop: int | None = None) -> Int64:
+        """(k,) int64, ascending: all row numbers of the run (below `stop`, if given) that show a document, by its
+        number in the corpus; in a mixture the number in all sources, or in `source`. `trail.rows` takes many."""
+        for name, value in (("document", document), ("stop", 0 if stop is None else stop)):
+            whole(name, value, 0)
+        return self.trail.when(int(document), source, self._legs.rows, stop)
+
+    @property
+    def places(self) -> RunLog:
+        """From row numbers to (step, rank, index) and back; behind a state of other batch sizes, from its step on."""
+        stand, legs = self._legs.courses[0], self._legs
+        if stand.row == self._schedule.row(stand.step):
+            legs = self._schedule.legs(self._course, (0, 0), (None, None))
+        return RunLog(legs.starts(0))
+
+    def log_start(self, path: str | Path) -> None:
+        """Add lines to the run's log (see `RunLog`) for the step at which the loader stands and for what its schedule
+        changes later: once on one rank, when the run begins and each time that it goes on."""
+        for start in self._legs.starts(self._next):
+            append_to_log(Path(path), start)
 
     # ------------------------------------------------------------------------------------------ state
 
@@ -241,10 +282,9 @@ class Loader:
         """Pass over so many steps, the one begun included, as if they had been served; the state remembers it."""
         whole("steps", steps, 0)
         step = self._legs.step(self._next)
-        if self.num_steps is not None and steps > self.num_steps - step:
-            raise LimitError(
-                f"steps: got {steps}, expected at most {self.num_steps - step}, the steps left of this run"
-            )
+        last = self.num_steps
+        if last is not None and steps > last - step:
+            raise LimitError(f"steps: got {steps}, expected at most {last - step}, the steps left of this run")
         self._next, self._ended, self._turn = self._legs.begin(step + steps), False, object()
 
     def _stand(self, row: int, step: int, *, again: bool = False) -> None:

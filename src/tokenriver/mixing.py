@@ -141,6 +141,41 @@ class MixedSampler:
             places[here] = row + stage.before[sources[here]]
         return sources, places
 
+    def numbers(self, rows: Int64, epochs: Int64) -> Int64:
+        """The row numbers, (k,) int64, at which rows come in epochs of their source: `locate` the other way round.
+        -1 for a row that a turn ends without."""
+        numbers = np.full(len(rows), -1, np.int64)
+        sources = np.searchsorted(self._bases, rows, "right") - 1
+        for source in np.unique(sources).tolist():
+            here = np.flatnonzero(sources == source)
+            sampler = self._samplers[source]
+            places = sampler.numbers(rows[here] - self._bases[source], epochs[here])
+            if not self.num_rows:
+                numbers[here] = self._number(source, places)
+                continue
+            turns, inside = np.divmod(places, sampler.num_rows)
+            found = self._number(source, inside)
+            numbers[here] = np.where(found < self.num_rows, found + turns * self.num_rows, -1)
+        return numbers
+
+    def _number(self, source: int, places: Int64) -> Int64:
+        """Row numbers inside a turn of a source's rows, counted in its own order."""
+        before = np.array([stage.before[source] for stage in self._stages], np.int64)
+        which = np.searchsorted(before, places, "right") - 1
+        numbers = np.empty_like(places)
+        for number in np.unique(which).tolist():
+            here, stage = np.flatnonzero(which == number), self._stages[number]
+            local = int(np.flatnonzero(stage.active == source)[0])
+            numbers[here] = stage.quotas.numbers(local, places[here] - before[number]) + stage.first
+        return numbers
+
+    def epochs(self, source: int, first: int, end: int) -> range:
+        """The epochs of a source that have row numbers in [first, end), or stand next to one that has."""
+        if self.num_rows:
+            return range(first // self.num_rows, -(-end // self.num_rows))
+        size = self._samplers[source].num_rows
+        return range(int(self.served(first)[source]) // size, -(-int(self.served(end)[source]) // size))
+
     def served(self, number: int) -> Int64:
         """(S,) rows of each source among the first `number` rows."""
         stage = self._stages[int(np.searchsorted(self._firsts, number, "right")) - 1]

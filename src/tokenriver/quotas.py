@@ -42,8 +42,13 @@ class Quotas:
 
     def number(self, source: int, row: int) -> int:
         """The row number at which a source's row comes: the other way round."""
-        period, rank = divmod(row, int(self.counts[source]))
-        return period * self.period + int(self.places[int(self.counts[:source].sum()) + rank])
+        return int(self.numbers(source, np.array([row], np.int64))[0])
+
+    def numbers(self, source: int, rows: Int64) -> Int64:
+        """The row numbers, (k,) int64, at which some rows of one source come."""
+        periods, ranks = np.divmod(rows, self.counts[source])
+        numbers: Int64 = periods * self.period + self.places[int(self.counts[:source].sum()) + ranks]
+        return numbers
 
     def served(self, number: int) -> Int64:
         """(S,) rows of each source among the first `number` rows."""

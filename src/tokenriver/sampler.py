@@ -52,6 +52,23 @@ def permute(places: Int64, size: int, keys: UInt64) -> Int64:
     return points.view(np.int64)
 
 
+def unpermute(rows: Int64, size: int, keys: UInt64) -> Int64:
+    """The places, (k,) int64, at which `permute` has some rows of [0, size): the other way round."""
+    if size < SORTED_BELOW:
+        return _ranks(sorted_order(size, keys))[rows]
+    points = rows.astype(np.uint64)
+    for start in range(0, len(points), CHUNK):
+        _walk(points[start : start + CHUNK], size, keys, backwards=True)
+    return points.view(np.int64)
+
+
+def _ranks(order: Int64) -> Int64:
+    """The inverse of a whole permutation."""
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order), dtype=np.int64)
+    return places
+
+
 def sorted_order(size: int, keys: UInt64) -> Int64:
     """The whole permutation of [0, size), (size,) int64: places sorted by a hash that has no ties."""
     points = np.arange(size, dtype=np.uint64)
@@ -60,27 +77,31 @@ def sorted_order(size: int, keys: UInt64) -> Int64:
     return np.argsort(points, kind="stable").astype(np.int64, copy=False)
 
 
-def _walk(points: UInt64, size: int, keys: UInt64) -> None:
-    """Feistel on the a * b points, in place; those that land past `size` (of all, fewer than a) go round again."""
-    _feistel(points, size, keys)
+def _walk(points: UInt64, size: int, keys: UInt64, *, backwards: bool = False) -> None:
+    """Feistel on the a * b points, in place; those that land past `size` (of all, fewer than a) go round again. A walk
+    backwards passes the same points past `size` and so comes back."""
+    _feistel(points, size, keys, backwards)
     while points.max(initial=0) >= size:
         outside = np.flatnonzero(points >= np.uint64(size))
         again = points[outside]
-        _feistel(again, size, keys)
+        _feistel(again, size, keys, backwards)
         points[outside] = again
 
 
-def _feistel(points: UInt64, size: int, keys: UInt64) -> None:
+def _feistel(points: UInt64, size: int, keys: UInt64, backwards: bool = False) -> None:
     rows = isqrt(size - 1) + 1
     columns = -(-size // rows)
     a, b, wide = np.uint64(rows), np.uint64(columns), size >= WIDE_FROM
     left = points // b
     right = points - left * b
     hashed, scratch = np.empty_like(left), np.empty_like(left)
-    for number, key in enumerate(keys):
+    for number in range(len(keys))[:: -1 if backwards else 1]:
+        key = keys[number]
         side, other, radix = (right, left, b) if number & 1 else (left, right, a)
         _mix(other, key, scratch, hashed)
         _scale(hashed, radix, scratch, wide)
+        if backwards:
+            np.subtract(radix, hashed, out=hashed)
         side += hashed
         # side mod radix: below radix the difference wraps round to a huge number, and the minimum keeps side
         np.subtract(side, radix, out=scratch)
@@ -137,7 +158,7 @@ def _is_whole(value: object) -> TypeGuard[int]:
 class Sampler:
     """The order of a run: row number g -> (row, epoch), for N rows an epoch; the same for every rank and world size."""
 
-    __slots__ = ("_sorted", "global_batch", "num_rows", "order", "seed", "source")
+    __slots__ = ("_ranked", "_sorted", "global_batch", "num_rows", "order", "seed", "source")
 
     def __init__(
         self, num_rows: int, *, global_batch: int, seed: int = 0, order: str = "shuffled", source: str = ""
@@ -157,6 +178,7 @@ class Sampler:
         self.order = order
         self.source = source
         self._sorted: tuple[int, Int64] | None = None
+        self._ranked: tuple[int, Int64] | None = None
 
     def rows(self, consumed: int, rank: int, world_size: int) -> Int64:
         """Rows of one rank, (B,) int64, in the step that starts when `consumed` rows of the run are behind it:
@@ -181,6 +203,23 @@ class Sampler:
             rows[here] = turn(self, numbers[here] - epoch * size, epoch)
         return rows, epochs
 
+    def numbers(self, rows: Int64, epochs: Int64) -> Int64:
+        """The row numbers, (k,) int64, at which rows come in epochs: `locate` the other way round. InputError for an
+        order that has no way back."""
+        if self.order not in BACKWARDS:
+            raise InputError(f"order: got {self.order!r}, expected {' or '.join(BACKWARDS)} to look a document up in")
+        turn, numbers = BACKWARDS[self.order], epochs * self.num_rows
+        if len(epochs) and epochs.min() == epochs.max():
+            return turn(self, rows, int(epochs[0])) + numbers
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            numbers[here] += turn(self, rows[here], epoch)
+        return numbers
+
+    def epochs(self, source: int, first: int, end: int) -> range:
+        """The epochs that have row numbers in [first, end); a run without a mixture has one source, 0."""
+        return range(first // self.num_rows, -(-end // self.num_rows))
+
     def _shuffled(self, places: Int64, epoch: int) -> Int64:
         if self.num_rows >= SORTED_BELOW:
             return permute(places, self.num_rows, self._keys(epoch))
@@ -189,6 +228,14 @@ class Sampler:
         if known is None or known[0] != epoch:
             self._sorted = known = (epoch, sorted_order(self.num_rows, self._keys(epoch)))
         return known[1][places]
+
+    def _unshuffled(self, rows: Int64, epoch: int) -> Int64:
+        if self.num_rows >= SORTED_BELOW:
+            return unpermute(rows, self.num_rows, self._keys(epoch))
+        known = self._ranked
+        if known is None or known[0] != epoch:
+            self._ranked = known = (epoch, _ranks(sorted_order(self.num_rows, self._keys(epoch))))
+        return known[1][rows]
 
     def _sequential(self, places: Int64, epoch: int) -> Int64:
         return places
@@ -202,3 +249,9 @@ ORDERS: dict[str, Callable[[Sampler, Int64, int], Int64]] = {
     "sequential": Sampler._sequential,
 }
 """The orders by name; a new one is a method (places, epoch) -> rows and a line here."""
+
+BACKWARDS: dict[str, Callable[[Sampler, Int64, int], Int64]] = {
+    "shuffled": Sampler._unshuffled,
+    "sequential": Sampler._sequential,
+}
+"""The way back, (rows, epoch) -> places, of the orders that have one."""

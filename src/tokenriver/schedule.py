@@ -7,7 +7,7 @@ lengths say which rows come next, and belong to the order: they are in the packi
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -15,7 +15,8 @@ from tokenriver.course import Course
 from tokenriver.errors import InputError, LimitError
 from tokenriver.layout import whole
 from tokenriver.legs import Legs
-from tokenriver.segments import Lengths, Segment
+from tokenriver.sampler import ORDERS
+from tokenriver.segments import Laid, Lengths, Segment, lay_lengths
 
 Changes = Sequence[tuple[int, Mapping[str, int]]]
 """(step, new sizes) in the order of the steps: global_batch, seq_len, micro_batch."""
@@ -71,6 +72,11 @@ class Schedule:
         """That of the packing, with all lengths and the rows at which they begin."""
         first, *others = self.segments
         return "; ".join([first.packing.tag, *(f"from row {other.first} {other.packing.tag}" for other in others)])
+
+    @property
+    def varies(self) -> bool:
+        """Does any size change?"""
+        return len(self.paces) > 1
 
     def row(self, step: int) -> int:
         """The row number with which a step begins."""
@@ -134,6 +140,21 @@ class Schedule:
                 f"state: row: got {row} at step {step}, expected {self.row(step)}, as this loader's schedule has it; a "
                 "later change of seq_len would fall into a step: put the batch sizes so far into the schedule"
             )
+
+
+def lay_run(
+    first: Pace, changes: Changes, lay: Callable[[int, int], Laid], order: str, cutting: tuple[bool, int]
+) -> tuple[Schedule, Laid]:
+    """The schedule of a run, and its river, packing and order at the largest seq_len; lay(seq_len, rows a step) gives
+    those at one. `cutting`: may windows be cut into shorter ones, and the seed of their parts' order."""
+    paces = read_changes(first, changes)
+    if len(paces) > 1 and order not in ORDERS:
+        raise InputError(f"schedule: got one with order {order!r}, expected {' or '.join(ORDERS)}; leave it out")
+    sizes = {pace.seq_len for pace in paces}
+    # with several lengths rows are counted otherwise than in the order that is laid out
+    rows_a_step = first.global_batch if len(sizes) == 1 else 1
+    lengths = lay_lengths(sizes, lambda size: lay(size, rows_a_step), *cutting)
+    return make_schedule(paces, lengths), lengths.laid[lengths.longest]
 
 
 def make_schedule(paces: tuple[Pace, ...], lengths: Lengths) -> Schedule:

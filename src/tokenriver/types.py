@@ -202,7 +202,8 @@ class Packing(Protocol):
 
     @property
     def windows(self) -> bool:
-        """Is every row one span of seq_len + 1 ids, wherever documents end? Else no span crosses a document."""
+        """Is every row one span of seq_len + 1 ids, wherever documents end, and are all rows of an epoch equally far
+        apart? Else no span crosses a document, and epochs have the same rows."""
 
     @property
     def chained(self) -> bool:
@@ -244,6 +245,12 @@ class River(Protocol):
 
     def document_at(self, position: int) -> int:
         """Number of the document that holds a position, in O(log n)."""
+
+    def documents_at(self, positions: Int64) -> Int64:
+        """Numbers of the documents that hold some positions, (k,) int64 both, in O(k log n)."""
+
+    def ends_of(self, documents: Int64) -> Int64:
+        """Where some documents end, (k,) int64 both."""
 
     def doc_ends(self) -> Int64:
         """(num_documents,) int64: where each document ends."""

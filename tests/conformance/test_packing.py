@@ -90,6 +90,23 @@ def test_rows_do_not_depend_on_what_is_asked_with_them(name: str, lengths: list[
 
 
 @every
+@documents
+@widths
+def test_windows_lie_equally_far_apart_and_other_rows_are_the_same_in_every_epoch(
+    name: str, lengths: list[int], seq_len: int
+) -> None:
+    packing = pack(name, lengths, seq_len)
+    rows = np.arange(len(packing))
+    if packing.windows:
+        starts = packing.starts(rows, np.full_like(rows, 5))
+        assert len(np.unique(np.diff(starts))) <= 1
+        assert len(rows) == 1 or starts[1] > starts[0]
+    else:
+        first, later = packing.spans(rows, 0), packing.spans(rows, 7)
+        assert all(np.array_equal(a, b) for a, b in zip(first, later, strict=True))
+
+
+@every
 def test_the_tag_tells_what_determines_the_rows(name: str) -> None:
     tags = [pack(name, [40], seq_len).tag for seq_len in (1, 4, 13)]
     assert len(set(tags)) == 3

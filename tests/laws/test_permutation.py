@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tokenriver import sampler
-from tokenriver.sampler import Sampler, epoch_keys, permute
+from tokenriver.errors import InputError
+from tokenriver.sampler import Sampler, epoch_keys, permute, unpermute
 from tokenriver.types import Int64
 
 ALARM = 4.5
@@ -77,6 +78,38 @@ def test_no_row_comes_twice_in_a_stretch_of_a_huge_epoch(size: int) -> None:
     assert len(np.unique(rows)) == len(places)
     assert rows.min() >= 0
     assert rows.max() < size
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_way_back_of_the_network(wide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler, "WIDE_FROM", 0 if wide else 1 << 48)
+    for size in range(1, 600):
+        points = feistel(size, size).astype(np.uint64)
+        sampler._walk(points, size, epoch_keys("test", size, 0, ""), backwards=True)
+        assert np.array_equal(points, np.arange(size)), size
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000, 65_535, 65_536, 65_537, 10**6 + 3, 2**40 + 1, 10**15 + 37, 2**62])
+def test_the_way_back(size: int) -> None:
+    count, keys = min(size, 30_000), epoch_keys("test", 3, 0, "")
+    places = np.unique(np.concatenate([np.arange(count), size - 1 - np.arange(count)]))
+    assert np.array_equal(unpermute(permute(places, size, keys), size, keys), places)
+    assert np.array_equal(permute(unpermute(places, size, keys), size, keys), places)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sequential"])
+@pytest.mark.parametrize("size", [1, 7, 1000, 70_000])
+def test_row_numbers_of_rows(order: str, size: int) -> None:
+    numbers = np.arange(3 * size, 5 * size, dtype=np.int64)[::-7]
+    made = Sampler(size, global_batch=1, seed=4, order=order, source="a")
+    assert np.array_equal(made.numbers(*made.locate(numbers)), numbers)
+
+
+def test_an_order_without_a_way_back_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sampler.ORDERS, "one-way", Sampler._sequential)
+    made = Sampler(5, global_batch=1, order="one-way")
+    with pytest.raises(InputError, match="order: got 'one-way', expected shuffled or sequential"):
+        made.numbers(np.arange(2), np.zeros(2, np.int64))
 
 
 # ------------------------------------------------------------------------------------------- quality

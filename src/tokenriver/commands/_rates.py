@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +11,12 @@ import tokenriver
 from tokenriver.corpus import Corpus
 
 
-def loader_rate(corpus: Corpus, seq_len: int, rows: int, seconds: float, prefetch: int) -> float:
+def loader_rate(
+    corpus: Corpus, seq_len: int, rows: int, seconds: float, prefetch: int, ledger: Path | None = None
+) -> float:
     """Ids a second that a fresh Loader serves to one thread, shuffled, endless."""
-    loader = tokenriver.Loader(
-        corpus, seq_len=seq_len, global_batch=rows, order="shuffled", seed=1, epochs=None, prefetch=prefetch
-    )
+    options: dict[str, Any] = {"seq_len": seq_len, "global_batch": rows, "prefetch": prefetch, "ledger": ledger}
+    loader = tokenriver.Loader(corpus, order="shuffled", seed=1, epochs=None, **options)
     return _rate((len(batch.input_ids) * seq_len for batch in loader), seconds)
 
 

@@ -1,6 +1,8 @@
 """Measure the loader on this corpus, beside a bare numpy gather in the same run."""
 
+import tempfile
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -27,8 +29,9 @@ def run(
     """Measure the loader on this corpus, beside a bare numpy gather in the same run.
 
     Shuffled rows from the stored ids to int64 inputs and targets, one thread;
-    the gather is the least that any loader must do. Million ids a second. A
-    corpus larger than memory measures the disk.
+    then with a prefetching thread, or with a ledger of a line a batch. The
+    gather is the least that any loader must do. Million ids a second. A corpus
+    larger than memory measures the disk.
 
     Example:  tokenriver bench corpus
     """
@@ -42,11 +45,11 @@ def run(
         )
         return
     _output.heading(f"{path}: {corpus.num_tokens:,} ids, {batch_size} rows a batch; million ids a second")
-    head = ["seq_len", "loader", "prefetch 2", "bare gather", "loader / gather"]
+    head = ["seq_len", "loader", "prefetch 2", "with ledger", "bare gather", "loader / gather"]
     table = [
         [
             f"{row['seq_len']}",
-            *(f"{row[key] / 1e6:,.0f}" for key in ("loader", "loader_prefetch", "gather")),
+            *(f"{row[key] / 1e6:,.0f}" for key in ("loader", "loader_prefetch", "loader_ledger", "gather")),
             f"{row['loader'] / row['gather']:.0%}",
         ]
         for row in rows
@@ -72,5 +75,11 @@ def _measure(corpus: Corpus, seq_len: int, rows: int, seconds: float) -> dict[st
         "seq_len": seq_len,
         "loader": _rates.loader_rate(corpus, seq_len, rows, seconds, prefetch=0),
         "loader_prefetch": _rates.loader_rate(corpus, seq_len, rows, seconds, prefetch=2),
+        "loader_ledger": _with_ledger(corpus, seq_len, rows, seconds),
         "gather": _rates.gather_rate(corpus, seq_len, rows, seconds),
     }
+
+
+def _with_ledger(corpus: Corpus, seq_len: int, rows: int, seconds: float) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        return _rates.loader_rate(corpus, seq_len, rows, seconds, prefetch=0, ledger=Path(folder))

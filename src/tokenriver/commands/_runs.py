@@ -1,0 +1,42 @@
+"""A run as the command line gives it: the options of its loader, and where a row of it was served."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import tokenriver
+from tokenriver.commands import _environment
+from tokenriver.corpus import Corpus
+from tokenriver.loader import Loader
+from tokenriver.runlog import RunLog, read_log
+
+PhaseShift = Annotated[bool, typer.Option("--phase-shift", help="Windows are cut elsewhere in each epoch (concat).")]
+Stride = Annotated[int | None, typer.Option("--stride", metavar="N", help="Ids between two windows (sliding).", min=1)]
+Log = Annotated[
+    Path | None, typer.Option("--run", metavar="LOG", help="The run's log, if batch or world size changed in it.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A corpus, its loader, and where rows were served."""
+
+    corpus: Corpus
+    loader: Loader
+    places: RunLog
+
+    def place(self, row_number: int) -> dict[str, int]:
+        """Where a row was served, as plain values."""
+        step, rank, index = self.places.place(row_number)
+        epoch = row_number // self.loader.num_rows
+        return {"row_number": row_number, "epoch": epoch, "step": step, "rank": rank, "index": index}
+
+
+def open_run(path: Path, split: str, world_size: int | None, log: Path | None, options: dict[str, Any]) -> Run:
+    """Open what these options describe; with a log the steps are those of the log."""
+    _, ranks = _environment.rank_and_world_size(0, world_size)
+    corpus = _environment.open_corpus(path, split)
+    loader = tokenriver.Loader(corpus, world_size=ranks, prefetch=0, **options)
+    return Run(corpus, loader, loader.places if log is None else read_log(log))
