@@ -21,14 +21,14 @@ LADDER = (
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing"),
     ("inputs", "river", "sequences"),
-    ("units", "documents"),
+    ("units", "documents", "reading"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
     ("buildplan", "partflow"),
     ("shards",),
     ("buildfolder", "badrows"),
-    ("feeding",),
+    ("feeding", "characters"),
     ("flows", "crew", "early"),
     ("transfer",),
     ("agreement", "reformat"),
@@ -53,6 +53,7 @@ PUBLIC_ENTRY_POINTS = {
     ("loader.py", "__init__"),
     ("corpus.py", "open_corpus"),
     ("convert.py", "convert"),
+    ("characters.py", "write_characters"),
 }
 
 

@@ -21,6 +21,7 @@ from tokenriver.errors import (
 if TYPE_CHECKING:
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
+    from tokenriver.characters import CharactersReport, write_characters
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.loader import Loader
@@ -33,6 +34,7 @@ __all__ = [
     "IGNORE",
     "Batch",
     "BuildReport",
+    "CharactersReport",
     "ConvertReport",
     "Corpus",
     "Finding",
@@ -49,6 +51,7 @@ __all__ = [
     "load_tokenizer",
     "open_corpus",
     "verify",
+    "write_characters",
 ]
 
 __version__ = "0.1.0"
@@ -57,6 +60,7 @@ _HOMES = {
     "IGNORE": "types",
     "Batch": "batch",
     "BuildReport": "build",
+    "CharactersReport": "characters",
     "ConvertReport": "convert",
     "Corpus": "corpus",
     "Finding": "verify",
@@ -67,6 +71,7 @@ _HOMES = {
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "verify": "verify",
+    "write_characters": "characters",
 }
 
 
