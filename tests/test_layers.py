@@ -28,7 +28,7 @@ LADDER = (
     ("buildplan", "partflow"),
     ("shards",),
     ("buildfolder", "badrows"),
-    ("feeding", "characters"),
+    ("feeding", "characters", "comparing"),
     ("flows", "crew", "early"),
     ("transfer",),
     ("agreement", "reformat"),

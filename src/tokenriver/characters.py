@@ -79,14 +79,14 @@ def _write(
 ) -> CharactersReport:
     seen = np.zeros(CODE_POINTS, np.bool_)
     documents = bad = 0
-    for batch in read_documents(inputs, options, progress):
-        text = b"".join(batch.texts)
+    for found in read_documents(inputs, options, progress):
+        text = b"".join(found.batch.texts)
         if text.isascii():
             seen[np.frombuffer(text, np.uint8)] = True
         else:
             seen[np.frombuffer(text.decode().encode("utf-32-le"), np.uint32)] = True
-        documents += len(batch.texts)
-        bad += len(batch.bad)
+        documents += len(found.batch.texts)
+        bad += len(found.batch.bad)
     letters = "".join(map(chr, np.flatnonzero(seen).tolist()))
     if not letters:
         raise InputError(f"{inputs[0].path}: got {documents} texts and {bad} bad rows, expected some with a character")

@@ -1,6 +1,7 @@
 """All texts of some inputs, in order, by one reader: for whoever must see every text before anything is built."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tokenriver import registry
 from tokenriver.inputs import InputFile
@@ -11,24 +12,34 @@ RANGE_BYTES = 16 << 20
 Progress = Callable[[int, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some documents of one input."""
+
+    file: InputFile
+    first: int
+    """Raw rows of the input before the piece from which the batch counts its records."""
+    batch: DocumentBatch
+
+
 def read_documents(
     files: Sequence[InputFile], options: SourceOptions, progress: Progress | None = None
-) -> Iterator[DocumentBatch]:
-    """Batches of the documents of all inputs, as a build finds them; bounded memory. `progress(done, total)` is called
+) -> Iterator[Found]:
+    """The documents of all inputs in batches, as a build finds them; bounded memory. `progress(done, total)` is called
     with stored bytes. InputError for an input that cannot be read."""
     total, done = sum(file.size for file in files), 0
     for file in files:
-        for share, batch in _batches(file, options):
+        for seen, found in _found(file, options):
             if progress is not None:
-                progress(min(done + share, total), total)
-            yield batch
+                progress(min(done + seen, total), total)
+            yield found
         done += file.size
     if progress is not None:
         progress(total, total)
 
 
-def _batches(file: InputFile, options: SourceOptions) -> Iterator[tuple[int, DocumentBatch]]:
-    """(stored bytes of the file before it, about; batch)"""
+def _found(file: InputFile, options: SourceOptions) -> Iterator[tuple[int, Found]]:
+    """(stored bytes of the file that are behind us, about; documents)"""
     module = registry.load("sources", file.kind)
     if file.compression:
         seen = 0
@@ -39,9 +50,13 @@ def _batches(file: InputFile, options: SourceOptions) -> Iterator[tuple[int, Doc
 
         blocks = read_blocks(file.path, file.compression, on_raw=count)
         for batch in module.parse(blocks, options, 0, first=True):
-            yield seen, batch
+            yield seen, Found(file, 0, batch)
         return
     ranges = module.plan(file.path, file.size, options, RANGE_BYTES) or [(0, file.size)]
+    before = 0
     for number, (start, stop) in enumerate(ranges):
+        rows = 0
         for batch in module.read(Piece(0, file.path, start, stop), options):
-            yield file.size * number // len(ranges), batch
+            yield file.size * number // len(ranges), Found(file, before, batch)
+            rows += batch.rows_read
+        before += rows

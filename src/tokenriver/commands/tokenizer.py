@@ -2,13 +2,15 @@
 
 Every action has --help.
 
-Example:  tokenriver tokenizer characters text/ -o meta.pkl
+Example:  tokenriver tokenizer show "Hello world" --tokenizer gpt2
 """
 
 from collections.abc import Callable, Mapping
 
-from tokenriver.commands import _tokenizer_characters
+from tokenriver.commands import _tokenizer_characters, _tokenizer_check, _tokenizer_show
 
 ACTIONS: Mapping[str, Callable[..., None]] = {
+    "show": _tokenizer_show.run,
+    "check": _tokenizer_check.run,
     "characters": _tokenizer_characters.run,
 }
