@@ -28,7 +28,7 @@ LADDER = (
     ("buildplan", "partflow"),
     ("shards",),
     ("buildfolder", "badrows"),
-    ("feeding", "characters", "comparing"),
+    ("feeding", "characters", "comparing", "training"),
     ("flows", "crew", "early"),
     ("transfer",),
     ("agreement", "reformat"),
@@ -54,6 +54,7 @@ PUBLIC_ENTRY_POINTS = {
     ("corpus.py", "open_corpus"),
     ("convert.py", "convert"),
     ("characters.py", "write_characters"),
+    ("training.py", "train_tokenizer"),
 }
 
 

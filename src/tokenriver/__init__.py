@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tokenriver.loader import Loader
     from tokenriver.mixing import Mixture
     from tokenriver.tokenizer import load_tokenizer
+    from tokenriver.training import TrainingReport, train_tokenizer
     from tokenriver.types import IGNORE
     from tokenriver.verify import Finding, verify
 
@@ -46,10 +47,12 @@ __all__ = [
     "MissingPackageError",
     "Mixture",
     "RiverError",
+    "TrainingReport",
     "build",
     "convert",
     "load_tokenizer",
     "open_corpus",
+    "train_tokenizer",
     "verify",
     "write_characters",
 ]
@@ -66,10 +69,12 @@ _HOMES = {
     "Finding": "verify",
     "Loader": "loader",
     "Mixture": "mixing",
+    "TrainingReport": "training",
     "build": "build",
     "convert": "convert",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
+    "train_tokenizer": "training",
     "verify": "verify",
     "write_characters": "characters",
 }

@@ -14,7 +14,7 @@ from tokenriver.engines.nursery import TokenizerName
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME
-from tokenriver.reading import Progress, read_documents
+from tokenriver.reading import Progress, read_documents, refuse_input
 from tokenriver.types import SourceOptions
 
 NAME = "char"
@@ -53,6 +53,7 @@ def write_characters(
     cannot be read, or inputs without a text."""
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     found = find_inputs(given, source=source, include=include)
+    refuse_input(Path(out), found)
     return _write(found, buildplan.source_options(text_field, separator), Path(out), progress)
 
 

@@ -1,9 +1,12 @@
 """All texts of some inputs, in order, by one reader: for whoever must see every text before anything is built."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tokenriver import registry
+from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile
 from tokenriver.streams import read_blocks
 from tokenriver.types import DocumentBatch, Piece, SourceOptions
@@ -20,6 +23,13 @@ class Found:
     first: int
     """Raw rows of the input before the piece from which the batch counts its records."""
     batch: DocumentBatch
+
+
+def refuse_input(path: Path, files: Sequence[InputFile]) -> None:
+    """InputError if a file that is to be written is one of the inputs."""
+    real = os.path.realpath(path)
+    if any(os.path.realpath(file.path) == real for file in files):
+        raise InputError(f"{path}: is one of the inputs, which are never written; choose another file")
 
 
 def read_documents(

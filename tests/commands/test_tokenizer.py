@@ -131,3 +131,30 @@ def test_check_finds_differences(
     monkeypatch.setattr(BpeTokenizer, "self_check", lambda self: 0)
     first = tokenriver(capsys, "tokenizer", "check", small_input, "--json").json()["first"]
     assert first.startswith(f"{small_input}: record {odd[0]}: encoder check: ids differ")
+
+
+def test_train(small_input: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "tokenizer.json"
+    words = [
+        "tokenizer",
+        "train",
+        small_input,
+        "-o",
+        out,
+        "--vocab-size",
+        "270",
+        "--special",
+        "<s>",
+        "--special",
+        "</s>",
+    ]
+    ran = tokenriver(capsys, *words)
+    assert (ran.code, ran.err) == (0, "")
+    assert "byte-level BPE of 270 ids" in ran.out
+    value = tokenriver(capsys, *words, "--json").json()
+    assert (value["vocab_size"], value["documents"], value["special"]) == (270, 200, {"<s>": 0, "</s>": 1})
+    tokenizer = tr.load_tokenizer(out)
+    assert (tokenizer.bos_id, tokenizer.eos_id, tokenizer.vocab_size) == (0, 1, 270)
+    ran = tokenriver(capsys, *words[:5], "--vocab-size", "100k")
+    assert (ran.code, ran.out) == (1, "")
+    assert "which is all that 200 texts" in ran.err
