@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 import hostile_texts
 import tokenriver as tr
 from golden_data import golden
-from small_builds import corpus_files, write_rows
+from small_builds import corpus_files, files_of, write_rows
 from source_cases import gz, zst
+from tokenriver import commit, feeding
 from tokenriver.tokenizers import char
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -121,6 +123,8 @@ def test_framing_needs_an_id_and_files_of_others_stay(tmp_path: Path) -> None:
         tr.InputError, match="framing: got 'eos-after', but tokenizer 'char' has no eos id; use framing"
     ):
         tr.build(rows, tmp_path / "out", tokenizer="char")
+    tr.build(rows, tmp_path / "out")
+    assert sorted(corpus_files(tmp_path / "out")) == sorted(files_of(tmp_path / "out"))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "meta.pkl").write_bytes(b"theirs")
     with pytest.raises(tr.InputError, match=r"meta\.pkl: belongs to no corpus"):
@@ -129,6 +133,44 @@ def test_framing_needs_an_id_and_files_of_others_stay(tmp_path: Path) -> None:
     tr.build(rows, tmp_path / "gpt2")
     with pytest.raises(tr.MismatchError, match="built with another tokenizer than 'char'"):
         tr.build(rows, tmp_path / "gpt2", tokenizer="char")
+
+
+@pytest.mark.parametrize("at", ["receipt", "vocabulary", "manifest"])
+def test_a_build_that_died_comes_out_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", TEXTS * 40)
+    options: dict[str, Any] = {"tokenizer": "char", "like": "nanogpt", "unit_bytes": 1024}
+    tr.build(rows, tmp_path / "whole", **options)
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if at == "receipt":
+            patch.setattr(feeding.Feeder, "raise_failures", die)
+        elif at == "vocabulary":
+            patch.setattr(commit, "vocabulary_files", die)
+        else:
+            patch.setattr(commit, "write_manifest", die)
+        with pytest.raises(KeyboardInterrupt):
+            tr.build(rows, tmp_path / "out", **options)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert tr.build(rows, tmp_path / "out", **options).resumed > 1
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_inputs_that_changed_since_a_build_died_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", TEXTS)
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "write_manifest", die)
+        with pytest.raises(KeyboardInterrupt):
+            tr.build(rows, tmp_path / "out", tokenizer="char", framing="none")
+    write_rows(rows, [*TEXTS, "Q"])
+    with pytest.raises(tr.MismatchError, match="an unfinished build lies here: tokenizer: got"):
+        tr.build(rows, tmp_path / "out", tokenizer="char", framing="none")
 
 
 def test_converting_takes_the_vocabulary_along(tmp_path: Path) -> None:

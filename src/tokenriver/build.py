@@ -177,6 +177,7 @@ def _build(request: _Request) -> BuildReport:
     with Crew(name, nursery, check=request.check) as crew:
         dtype = buildplan.stored_dtype(crew.tokenizer.vocab_size)
         reformat.stored_dtype(request.options, crew.tokenizer.vocab_size, dtype)
+        buildplan.framing_ids(request.options.framing, crew.tokenizer)  # refused here, it leaves no plan behind
         plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
         before = _committed(request.out)
         if before is not None:

@@ -73,11 +73,14 @@ def _existing(path: Path, search: Sequence[Path]) -> Path:
 
 
 def _in_folder(folder: Path) -> tuple[str, str]:
-    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken file."""
+    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken file, else the characters of its
+    meta.pkl."""
     file = folder / "tokenizer.json"
     if file.is_file():
         return "huggingface", str(file)
     tables = sorted(folder.glob("*.tiktoken"))
+    if not tables and (folder / "meta.pkl").is_file():
+        return "char", str(folder / "meta.pkl")
     if len(tables) != 1:
         raise InputError(
             f"{folder}: tokenizer: got no tokenizer.json and {len(tables)} .tiktoken files, expected one; give the file"

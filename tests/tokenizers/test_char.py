@@ -63,7 +63,11 @@ def test_text_that_is_no_utf8_is_refused() -> None:
 def test_the_file_by_its_path_and_by_its_folder(tmp_path: Path) -> None:
     written = ABC.write_beside(tmp_path)
     assert written.path == tmp_path / "meta.pkl"
-    for loaded in (load_tokenizer(written.path), load_tokenizer("char", search=[tmp_path / "none", tmp_path])):
+    for loaded in (
+        load_tokenizer(written.path),
+        load_tokenizer(tmp_path),
+        load_tokenizer("char", search=[tmp_path / "none", tmp_path]),
+    ):
         assert (loaded.name, loaded.vocab_size, loaded.fingerprint) == ("char", 6, ABC.fingerprint)
         assert loaded.encode("\u00e9\na").tolist() == [3, 0, 1]
         assert [loaded.bos_id, loaded.eos_id, loaded.pad_id] == [None, None, None]
