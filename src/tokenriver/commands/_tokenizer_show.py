@@ -93,7 +93,7 @@ def _show(name: str, facts: dict[str, Any], most: int) -> None:
     if count:
         _output.console().print(line, soft_wrap=True)
     rows = [
-        (place, number, _spaced(code), repr(_output.visible(piece)))
+        (place, number, _spaced(code), f"'{_output.visible(piece)}'")
         for place, (number, code, piece) in enumerate(zip(facts["ids"], facts["hex"], facts["pieces"], strict=True))
         if place < most
     ]
