@@ -22,14 +22,14 @@ LADDER = (
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
-    ("units", "documents"),
+    ("units", "documents", "reading"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
     ("buildplan", "partflow"),
     ("shards",),
     ("buildfolder", "badrows"),
-    ("feeding",),
+    ("feeding", "characters", "comparing", "training"),
     ("flows", "crew", "early"),
     ("transfer",),
     ("agreement", "reformat", "hashes"),
@@ -61,6 +61,8 @@ PUBLIC_ENTRY_POINTS = {
     ("plan.py", "plan"),
     ("estimate.py", "estimate"),
     ("validation.py", "validation"),
+    ("characters.py", "write_characters"),
+    ("training.py", "train_tokenizer"),
 }
 
 

@@ -21,6 +21,7 @@ from tokenriver.errors import (
 if TYPE_CHECKING:
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
+    from tokenriver.characters import CharactersReport, write_characters
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.trace import Origin
+    from tokenriver.training import TrainingReport, train_tokenizer
     from tokenriver.types import IGNORE
     from tokenriver.validation import validation
     from tokenriver.verify import Finding, verify
@@ -39,6 +41,7 @@ __all__ = [
     "IGNORE",
     "Batch",
     "BuildReport",
+    "CharactersReport",
     "ConvertReport",
     "Corpus",
     "Finding",
@@ -55,6 +58,7 @@ __all__ = [
     "RiverError",
     "Stats",
     "TextEstimate",
+    "TrainingReport",
     "build",
     "convert",
     "estimate",
@@ -63,8 +67,10 @@ __all__ = [
     "open_corpus",
     "plan",
     "stats",
+    "train_tokenizer",
     "validation",
     "verify",
+    "write_characters",
 ]
 
 __version__ = "0.1.0"
@@ -73,6 +79,7 @@ _HOMES = {
     "IGNORE": "types",
     "Batch": "batch",
     "BuildReport": "build",
+    "CharactersReport": "characters",
     "ConvertReport": "convert",
     "Corpus": "corpus",
     "Finding": "verify",
@@ -83,6 +90,7 @@ _HOMES = {
     "Plan": "plan",
     "Stats": "stats",
     "TextEstimate": "estimate",
+    "TrainingReport": "training",
     "build": "build",
     "convert": "convert",
     "estimate": "estimate",
@@ -91,8 +99,10 @@ _HOMES = {
     "open_corpus": "corpus",
     "plan": "plan",
     "stats": "stats",
+    "train_tokenizer": "training",
     "validation": "validation",
     "verify": "verify",
+    "write_characters": "characters",
 }
 
 

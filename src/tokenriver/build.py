@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tokenriver import buildfolder, buildplan, reformat, registry
+from tokenriver import buildfolder, buildplan, characters, reformat, registry
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import BadRows, Ending, commit
 from tokenriver.crew import Crew, open_nursery
@@ -115,8 +115,9 @@ def build(
     chosen = format or preset.get("format", "native")
     usual = preset if chosen == preset.get("format") else {}
     module = registry.load("formats", chosen)
+    made_by = buildplan.tokenizer_name(tokenizer, like)
     options = BuildOptions(
-        framing=framing or preset.get("framing", "eos-after"),
+        framing=framing or buildplan.usual_framing(like, made_by),
         source=source,
         options=buildplan.source_options(text_field, separator),
         val_fraction=val_fraction,
@@ -135,7 +136,7 @@ def build(
     request = _Request(
         inputs=given,
         out=Path(out).absolute(),
-        name=TokenizerName(buildplan.tokenizer_name(tokenizer, like), tuple(str(folder) for folder in search), encoder),
+        name=TokenizerName(made_by, tuple(str(folder) for folder in search), encoder),
         options=options,
         include=include,
         append=append,
@@ -171,10 +172,12 @@ def _check_request(request: _Request) -> None:
 
 def _build(request: _Request) -> BuildReport:
     files = find_inputs(request.inputs, source=request.options.source, include=request.include, exclude=request.out)
-    nursery = open_nursery(request.workers, request.name, files)
-    with Crew(request.name, nursery, check=request.check) as crew:
+    name = characters.settle(request.name, files, request.out, request.options.options, request.progress)
+    nursery = open_nursery(request.workers, name, files)
+    with Crew(name, nursery, check=request.check) as crew:
         dtype = buildplan.stored_dtype(crew.tokenizer.vocab_size)
         reformat.stored_dtype(request.options, crew.tokenizer.vocab_size, dtype)
+        buildplan.framing_ids(request.options.framing, crew.tokenizer)  # refused here, it leaves no plan behind
         plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
         before = _committed(request.out)
         if before is not None:

@@ -121,7 +121,7 @@ def _refuse_strangers(out: Path, name: str) -> None:
     taken = [
         f
         for f in (list_folder(out) if out.is_dir() else [])
-        if f == BAD_ROWS_NAME or f.startswith((f"{name}_train_", f"{name}_val_"))
+        if f in (BAD_ROWS_NAME, "meta.pkl") or f.startswith((f"{name}_train_", f"{name}_val_"))
     ]
     if taken:
         raise InputError(f"{out / taken[0]}: belongs to no corpus; remove it, or choose another folder or name")

@@ -99,6 +99,13 @@ def tokenizer_name(given: str | Path | None, like: str | None) -> str:
     return str(given if given is not None else preset(like).get("tokenizer", TOKENIZER))
 
 
+def usual_framing(like: str | None, tokenizer: str) -> str:
+    """The preset's framing; nanoGPT's sets of characters have no marks between documents, and no id for one."""
+    if like == "nanogpt" and (tokenizer == "char" or tokenizer.endswith(".pkl")):
+        return "none"
+    return str(preset(like).get("framing", "eos-after"))
+
+
 def source_options(text_field: str, separator: str | None) -> SourceOptions:
     """How texts are found; `blank-line` is a separator that stays with its text, as llm.c has it."""
     if separator == BLANK_LINE:

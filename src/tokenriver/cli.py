@@ -1,7 +1,8 @@
 """The command line: finds commands/*, loads the one that was asked for, and turns failures into exit codes.
 
-A command is a file of commands/ with a function `run`. Its line in `tokenriver --help` is the first line of the file,
-read without importing it: so help comes at once, and a command pays only for its own imports.
+A command is a file of commands/ with a function `run`, or with ACTIONS, such functions by name. Its line in
+`tokenriver --help` is the first line of the file, read without importing it: so help comes at once, and a command pays
+only for its own imports.
 Exit codes: 0 done, 1 failed or findings, 2 usage, 130 stopped by the user.
 """
 
@@ -15,6 +16,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -26,7 +28,7 @@ from tokenriver.errors import RiverError
 
 IMPORTS = 100_000
 """Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
-ORDER = (
+ORDER = [
     "build",
     "info",
     "stats",
@@ -39,9 +41,10 @@ ORDER = (
     "when",
     "ledger",
     "leak",
+    "tokenizer",
     "demo",
     "bench",
-)
+]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -75,12 +78,21 @@ def _app(given: Sequence[str]) -> typer.Typer:
     asked = next((word for word in given if not word.startswith("-")), "")
     for name in _commands():
         if name == asked:
-            run = registry.load("commands", name).run
-            app.command(name)(_plain_failures("--traceback" in given)(run))
+            _add(app, name, registry.load("commands", name), "--traceback" in given)
         else:
             shown = given[:1] != [asked]  # else its help is nowhere to be seen
             app.command(name, help=_headline(name) if shown else "")(_not_asked)
     return app
+
+
+def _add(app: typer.Typer, name: str, module: ModuleType, show_code: bool) -> None:
+    if not hasattr(module, "ACTIONS"):
+        app.command(name)(_plain_failures(show_code)(module.run))
+        return
+    actions = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=module.__doc__)
+    for action, run in module.ACTIONS.items():
+        actions.command(action)(_plain_failures(show_code)(run))
+    app.add_typer(actions, name=name)
 
 
 def _show_version(wanted: bool) -> None:

@@ -17,7 +17,7 @@ from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile, seen_fields
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
 from tokenriver.parts import Receipt
-from tokenriver.reformat import Encoded, stored_dtype, write_parts
+from tokenriver.reformat import Encoded, stored_dtype, vocabulary_files, write_parts
 from tokenriver.rules import MAX_COUNT
 from tokenriver.shards import Begun, ShardJob, ShardMaker, shard_path
 from tokenriver.types import Tokenizer
@@ -77,6 +77,7 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
         others = tuple(file for outcome in outcomes.values() for file in outcome.files)
         manifest = _manifest(ending, feeder, tokenizer, plan, shards)
         manifest = replace(manifest, format=options.format, dtype=stored, files=others)
+    manifest = replace(manifest, files=(*manifest.files, *vocabulary_files(ending.out, tokenizer)))
     if listed is not None:
         publish_bad_rows(ending.out, listed)
     write_manifest(ending.out, manifest)

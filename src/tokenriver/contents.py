@@ -14,7 +14,7 @@ import numpy as np
 
 from tokenriver import foreign, registry
 from tokenriver.documents import Parting
-from tokenriver.errors import FormatError, InputError
+from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, index_name, read_manifest
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
@@ -73,6 +73,21 @@ def look(asked: Asked) -> Contents:
         if asked.format in (None, manifest.format):
             return _ours(folder, manifest, asked)
     return _foreign(asked)
+
+
+def check_tokenizer(path: Path, contents: Contents, found: Tokenizer) -> None:
+    """MismatchError if it is not the tokenizer that made these ids."""
+    made_by = contents.manifest.tokenizer if contents.manifest is not None else None
+    if made_by is not None and found.fingerprint != made_by.fingerprint:
+        raise MismatchError(
+            f"{path}: tokenizer {found.name}: fingerprint: got {found.fingerprint}, expected "
+            f"{made_by.fingerprint} of {made_by.name}; another one made these ids"
+        )
+    if contents.largest is not None and contents.largest >= found.vocab_size:
+        raise MismatchError(
+            f"{path}: id: got {contents.largest}, expected at most {found.vocab_size - 1}, the last of {found.name}; "
+            "the tokenizer or the dtype is another"
+        )
 
 
 def make_shelf(contents: Contents) -> Shelf:

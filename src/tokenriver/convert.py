@@ -25,6 +25,7 @@ from tokenriver.manifest import (
     read_manifest,
     write_manifest,
 )
+from tokenriver.reformat import vocabulary_files
 from tokenriver.storage import Format
 from tokenriver.transfer import Cutting, Job, Outcome
 from tokenriver.types import Tokenizer
@@ -148,6 +149,8 @@ class _Conversion:
             count = _counter(progress, self._agreed.num_tokens)
             outcomes = {job.target.split: transfer.write_split(out, self._module, job, count) for job in jobs}
             manifest = self._manifest(outcomes, plan)
+            made_by = self._agreed.corpora[0].tokenizer if self._named("char") else None
+            manifest = replace(manifest, files=(*manifest.files, *vocabulary_files(out, made_by)))
             write_manifest(out, manifest)
             files.remove_folder(folder, last=(PLAN_NAME, LOCK_NAME))
         return self._report(manifest, complete=False)
@@ -180,6 +183,9 @@ class _Conversion:
             "name": request.name,
             "shard_tokens": request.shard_tokens,
         }
+
+    def _named(self, tokenizer: str) -> bool:
+        return self._agreed.tokenizer is not None and self._agreed.tokenizer.name == tokenizer
 
     def _manifest(self, outcomes: dict[str, Outcome], plan: dict[str, Any]) -> Manifest:
         agreed = self._agreed

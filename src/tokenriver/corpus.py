@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver.contents import Asked, Contents, Shard, look, make_shelf
+from tokenriver.contents import Asked, Contents, Shard, check_tokenizer, look, make_shelf
 from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
@@ -23,6 +23,8 @@ from tokenriver.types import Ids, Int64, Tokenizer
 
 # files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
 CUSTOMARY = ("gpt2", 50256)
+# its vocabulary, meta.pkl, lies beside the shards
+CHARACTERS = "char"
 # a manifest may name a tokenizer, never a file to read or a module to import
 PLAN_FOLDER = "plans"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -230,7 +232,7 @@ class Corpus:
     def assumptions(self) -> tuple[str, ...]:
         """What the files do not say and opening took for granted, one sentence each."""
         found = self._contents.assumptions
-        if self.manifest is None and self._asked.tokenizer is None and self._customary() is not None:
+        if self.manifest is None and self._asked.tokenizer is None and self._customary() == CUSTOMARY[0]:
             found += (f"ids are {CUSTOMARY[0]}'s: no larger id was seen in the sample",)
         return found
 
@@ -249,8 +251,15 @@ class Corpus:
             return "".join(f"⟨{int(number)}⟩" for number in ids)
         return tokenizer.decode(ids)
 
+    @property
+    def _home(self) -> Path:
+        """The folder of what belongs to all shards."""
+        return self._contents.root or self._contents.shards[0].path.parent
+
     def _customary(self) -> str | None:
         name, largest = CUSTOMARY
+        if self._contents.vocab_size is not None and (self._home / "meta.pkl").is_file():
+            return CHARACTERS
         if self._contents.vocab_size not in (None, largest + 1):
             return None
         seen = self._contents.largest
@@ -279,20 +288,7 @@ class Corpus:
             given = self._made_by.name if self._made_by is not None else self._customary()
             if given is None or not _PLAIN_NAME.fullmatch(given):
                 raise InputError(f"{self.path}: tokenizer: got the name {given!r} alone; give its file as tokenizer=")
+        search = (self._home, *search) if given == CHARACTERS else search
         found = load_tokenizer(given, search=search) if isinstance(given, str | Path) else given
-        self._check_tokenizer(found)
+        check_tokenizer(self.path, self._contents, found)
         return found
-
-    def _check_tokenizer(self, found: Tokenizer) -> None:
-        made_by = self._made_by
-        if made_by is not None and found.fingerprint != made_by.fingerprint:
-            raise MismatchError(
-                f"{self.path}: tokenizer {found.name}: fingerprint: got {found.fingerprint}, expected "
-                f"{made_by.fingerprint} of {made_by.name}; another one made these ids"
-            )
-        largest = self._contents.largest
-        if largest is not None and largest >= found.vocab_size:
-            raise MismatchError(
-                f"{self.path}: id: got {largest}, expected at most {found.vocab_size - 1}, the last of {found.name}; "
-                "the tokenizer or the dtype is another"
-            )

@@ -15,10 +15,10 @@ from tokenriver import registry, transfer
 from tokenriver.assembly import Parts, Plan
 from tokenriver.buildplan import BuildOptions
 from tokenriver.errors import InputError, LimitError
-from tokenriver.manifest import tokenizer_info
+from tokenriver.manifest import FileInfo, tokenizer_info
 from tokenriver.partflow import PartFlow
 from tokenriver.parts import differs
-from tokenriver.storage import Format, ShardReader
+from tokenriver.storage import Format, ShardReader, WrittenFile
 from tokenriver.transfer import Cut, Cutting, Job, Outcome
 from tokenriver.types import Int64, Tokenizer
 
@@ -72,6 +72,14 @@ def write_parts(out: Path, options: BuildOptions, dtype: str, found: Encoded, ma
         for shard, cut in zip(outcome.shards, job.cuts, strict=True):
             _compare(out / shard.file, module, job, cut)
     return outcomes
+
+
+def vocabulary_files(out: Path, made_by: Tokenizer | None) -> list[FileInfo]:
+    """Write a vocabulary that lies nowhere but in its corpus (`char`) beside the shards; nothing for any other."""
+    if made_by is None or not hasattr(made_by, "write_beside"):
+        return []
+    written: WrittenFile = made_by.write_beside(out)
+    return [FileInfo(written.path.name, written.num_bytes, written.sha256)]
 
 
 def _compare(path: Path, module: Format, job: Job, cut: Cut) -> None:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from tokenriver.types import Tokenizer
 
 # which module reads a file, by the end of its name
-FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece", ".bin": "llmc"}
-FROM_FILES = frozenset(FILES.values())
+FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece", ".bin": "llmc", ".pkl": "char"}
+FROM_FILES = frozenset(FILES.values()) - {"char"}
+"""Modules that have no tokenizer without a file; `char` is a name too, of the meta.pkl in a folder of `search`."""
 
 
 def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), encoder: str = "fast") -> "Tokenizer":
@@ -53,7 +54,8 @@ def _resolve(name_or_path: str | Path, search: Sequence[Path]) -> tuple[str, str
     if isinstance(name_or_path, Path) or "/" in name:
         raise InputError(
             f"{name}: tokenizer: got {'a file of no known kind' if path.exists() else 'no such file'}, expected "
-            f"tokenizer.json, a .tiktoken file, a folder with one of them, or llm.c's .bin file; check the path"
+            f"tokenizer.json, a .tiktoken file, a folder with one of them, llm.c's .bin file or nanoGPT's meta.pkl; "
+            "check the path"
         )
     if "." in name:
         return name, name
@@ -71,11 +73,14 @@ def _existing(path: Path, search: Sequence[Path]) -> Path:
 
 
 def _in_folder(folder: Path) -> tuple[str, str]:
-    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken file."""
+    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken file, else the characters of its
+    meta.pkl."""
     file = folder / "tokenizer.json"
     if file.is_file():
         return "huggingface", str(file)
     tables = sorted(folder.glob("*.tiktoken"))
+    if not tables and (folder / "meta.pkl").is_file():
+        return "char", str(folder / "meta.pkl")
     if len(tables) != 1:
         raise InputError(
             f"{folder}: tokenizer: got no tokenizer.json and {len(tables)} .tiktoken files, expected one; give the file"

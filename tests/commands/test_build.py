@@ -63,6 +63,15 @@ def test_the_same_options_as_the_function(
     assert len(first) > 4
 
 
+def test_the_summary_counts_spelled_control_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "a <|endoftext|>"}\n{"text": "b"}\n')
+    for words in (["build", rows, "-o", tmp_path / "c"], ["info", tmp_path / "c"]):
+        out = tokenriver(capsys, *words).out
+        assert "1 documents spell a control token, which is text in them" in out
+        assert "mended" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [

@@ -26,6 +26,8 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"packing": "best_fit", "overflow": "split"},
     {"packing": "best_fit", "overflow": "truncate"},
     {"packing": "best_fit", "overflow": "drop"},
+    {"packing": "minimind"},
+    {"packing": "bos_aligned", "packing_options": {"buffer_documents": 3}},
 )
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(map(str, shape.values())))
 

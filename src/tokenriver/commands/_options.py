@@ -25,7 +25,7 @@ Tokenizer = Annotated[
     typer.Option(
         "--tokenizer",
         metavar="NAME|PATH",
-        help="gpt2 (if none), byte, a cached tiktoken encoding, or a tokenizer.json, .tiktoken or .bin file.",
+        help="gpt2 (if none), byte, char, a cached tiktoken encoding, or a tokenizer.json, .tiktoken, .bin, .pkl file.",
     ),
 ]
 Like = Annotated[

@@ -5,8 +5,9 @@ from typing import Any
 
 from tokenriver.commands import _output
 
+SPELLED = "spells-control-token"
 NO_DOCUMENT = ("blank", "empty")
-"""Notes of rows that gave no document; the others are of rows that were mended."""
+"""Notes of rows that gave no document; but for SPELLED, the others are of rows that were mended."""
 
 Values = Mapping[str, Any]
 
@@ -40,7 +41,10 @@ def balance(values: Values, shards: Mapping[str, int]) -> None:
     if documents["cut_in_two"]:
         rows.append(("  (cut in two)", documents["cut_in_two"], "", ""))
     _output.columns(["", "documents", "ids", "shards"], rows)
-    mended = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if reason not in NO_DOCUMENT)
+    plain = (*NO_DOCUMENT, SPELLED)
+    mended = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if reason not in plain)
     print(f"  {ids['framing']:,} of the ids are framing{f'; mended: {mended}' if mended else ''}")
+    if notes.get(SPELLED):
+        print(f"  {notes[SPELLED]:,} documents spell a control token, which is text in them")
     if values["unread_inputs"]:
         print(f"  not read, since max_tokens was reached: {values['unread_inputs']}")

@@ -54,6 +54,7 @@ def run(
     begin = time.perf_counter()
     search = _environment.tokenizer_folders()
     known = tokenizer or (TOKENIZER if like is None else None)
+    known = None if known == "char" else known  # its vocabulary is that of the inputs, which nobody has read yet
     with _early(inputs, workers, known, encoder) as early, _output.progress(f"building {out}") as report:
         result = tokenriver.build(
             inputs,

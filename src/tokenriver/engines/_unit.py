@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver import registry
+from tokenriver.engines import _encoding
 from tokenriver.errors import InputError, LimitError
 from tokenriver.files import AtomicFile
 from tokenriver.parts import Documents, PieceReceipt, Receipt, part_path, write_documents, write_receipt
@@ -128,7 +129,8 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadabl
     file = AtomicFile(part_path(work.folder, job.key))
     try:
         for texts, records, pieces in _regroup(_batches(job, work, progress), progress):
-            ids, lengths = tokenizer.encode_framed(texts, work.before, work.after)
+            group, edges = (texts, records, pieces), (work.before, work.after)
+            ids, lengths = _encoding.encode(tokenizer, group, edges, (job.lot.pieces, job.offset), progress.notes)
             _take_sample(progress, texts, (ids, lengths), (job.sample_bytes, work))
             file.write(_narrow(ids, work, tokenizer).data)
             if not lengths.all():

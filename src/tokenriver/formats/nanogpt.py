@@ -24,6 +24,8 @@ MAX_SHARD_TOKENS = _files.UNLIMITED
 SPLIT_FOLDERS = False
 
 finish = _files.nothing_more
+read_characters = _meta.read_meta
+write_characters = _meta.write_meta
 
 
 def sniff(path: Path) -> bool:

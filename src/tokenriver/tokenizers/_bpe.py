@@ -34,6 +34,8 @@ class BpeTokenizer:
     reference: Reference
     to_bytes: Callable[[Sequence[int] | Ids], bytes]
     fast: Fast | None
+    control_tokens: tuple[bytes, ...] = ()
+    """What special tokens look like; a text that spells one is text."""
 
     @property
     def encoder(self) -> str:

@@ -18,11 +18,12 @@ from tokenizers import Tokenizer as Library
 
 from tokenriver import files
 from tokenriver.errors import FormatError
-from tokenriver.tokenizers import _pieces, _text
+from tokenriver.tokenizers import _pieces, _text, _training
 from tokenriver.tokenizers._bpe import BpeTokenizer, Fast, Reference, known_encoder
 from tokenriver.types import Ids
 
 SUFFIXES = (".json",)
+train = _training.train
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -63,6 +64,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         reference=reference,
         to_bytes=_decoder(config, library, names),
         fast=_fast(config, library, size, reference) if known_encoder(encoder) == "fast" else None,
+        control_tokens=tuple(t.content.encode() for t in library.get_added_tokens_decoder().values() if t.special),
     )
 
 

@@ -1,0 +1,125 @@
+"""A tokenizer of one's own text: what Hugging Face's trainer makes of the same texts, whatever they come in."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import tokenriver as tr
+from golden_data import golden
+from small_builds import some_texts, write_rows
+from source_cases import gz
+from tokenriver.tokenizers import _training
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+TEXTS = ["the cat's hat; the  dog\u00e9", "<|endoftext|> is text", "\u4e2d\u6587 the the 123", *some_texts(60)]
+
+
+def theirs(texts: list[str], vocab_size: int, special: list[str]) -> str:
+    """Hugging Face's trainer, called as its own documentation does."""
+    library = Tokenizer(models.BPE())
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    library.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    library.train_from_iterator(texts, trainer)
+    return str(library.to_str(pretty=True))
+
+
+def test_equals_the_library(tmp_path: Path) -> None:
+    out = tmp_path / "tokenizer.json"
+    seen: list[tuple[int, int]] = []
+    rows = write_rows(tmp_path / "rows.jsonl", TEXTS)
+    report = tr.train_tokenizer(rows, out, vocab_size=330, progress=lambda *at: seen.append(at))
+    assert out.read_text(encoding="utf-8") == theirs(TEXTS, 330, ["<|endoftext|>"])
+    assert (report.vocab_size, report.special, report.documents) == (330, {"<|endoftext|>": 0}, len(TEXTS))
+    assert report.bytes == sum(len(text.encode()) for text in TEXTS)
+    assert seen[-1] == (rows.stat().st_size,) * 2
+    tokenizer = tr.load_tokenizer(out)
+    assert (tokenizer.vocab_size, tokenizer.eos_id, tokenizer.encoder) == (330, 0, "fast")
+    assert tokenizer.fingerprint == report.fingerprint
+    assert tokenizer.self_check() > 0
+    ids, _ = tokenizer.encode_batch(TEXTS)
+    assert tokenizer.decode_bytes(ids) == "".join(TEXTS).encode()
+    assert 0 not in ids
+    assert len(ids) < report.bytes
+    tr.build(rows, tmp_path / "corpus", tokenizer=out)
+    assert tr.open_corpus(tmp_path / "corpus", tokenizer=out).num_documents == len(TEXTS)
+
+
+def test_the_same_file_from_any_kind_and_order_of_inputs(tmp_path: Path) -> None:
+    first, second = write_rows(tmp_path / "a.jsonl", TEXTS[:30]), write_rows(tmp_path / "b.jsonl", TEXTS[30:])
+    (tmp_path / "all.jsonl.gz").write_bytes(gz(first.read_bytes() + second.read_bytes()))
+    made = set()
+    for inputs in ([first, second], [second, first], [tmp_path / "all.jsonl.gz"]):
+        tr.train_tokenizer(inputs, tmp_path / "t.json", vocab_size=320, special=["<s>", "</s>"])
+        made.add((tmp_path / "t.json").read_text(encoding="utf-8"))
+    assert made == {theirs(TEXTS, 320, ["<s>", "</s>"])}
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_the_same_file_from_any_number_of_threads(tmp_path: Path, threads: str) -> None:
+    rows, out = write_rows(tmp_path / "rows.jsonl", TEXTS), tmp_path / "t.json"
+    code = f"import tokenriver as tr; tr.train_tokenizer({str(rows)!r}, {str(out)!r}, vocab_size=330)"
+    environment = {**os.environ, "RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "true"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert out.read_text(encoding="utf-8") == theirs(TEXTS, 330, ["<|endoftext|>"])
+
+
+@pytest.mark.parametrize("part_bytes", [1, 7, 64])
+def test_long_texts_are_cut_where_words_end(monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
+    monkeypatch.setattr(_training, "PART_BYTES", part_bytes)
+    texts = [" ".join(TEXTS), "it's  a b", "ab  c d\n e f 's g", "\u4e2d a b\u4e2d"]
+    data = [text.encode() for text in texts]
+    parts = list(_training._parts(data))
+    assert "".join(parts) == "".join(texts)
+    assert len(parts) > len(texts)
+    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = [word for text in texts for word, _ in splitter.pre_tokenize_str(text)]
+    assert [word for part in parts for word, _ in splitter.pre_tokenize_str(part)] == words
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vocab_size": 256}, r"vocab_size: got 256, expected 257 \(256 bytes and the special tokens\) to"),
+        ({"vocab_size": 5000}, r"vocab_size: got 5000, expected at most \d+, which is all that 63 texts"),
+        ({"vocab_size": 300, "special": ["<s>", "<s>"]}, "expected each token once"),
+        ({"vocab_size": 300, "special": ["a"]}, "special: got 'a', expected at least two"),
+        ({"vocab_size": 300, "special": ["<\n>"]}, "printable"),
+    ],
+)
+def test_refusals(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", TEXTS)
+    with pytest.raises(tr.InputError, match=message):
+        tr.train_tokenizer(rows, tmp_path / "t.json", **options)
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_refusals_of_files(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.json", TEXTS)
+    with pytest.raises(tr.InputError, match=r"rows\.json: is one of the inputs, which are never written"):
+        tr.train_tokenizer(rows, rows, vocab_size=300, source="jsonl")
+    with pytest.raises(tr.InputError, match=r"t\.model: name: got '\.model', expected \.json"):
+        tr.train_tokenizer(rows, tmp_path / "t.model", vocab_size=300)
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gz(rows.read_bytes())[:-20])
+    with pytest.raises(tr.InputError, match=r"cut\.jsonl\.gz"):
+        tr.train_tokenizer(cut, tmp_path / "t.json", vocab_size=300)
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_prose_in_one_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_training, "PART_BYTES", 5000)
+    text = golden("inputs/tinyshakespeare.txt").read_text(encoding="utf-8")[:100_000]
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    tr.train_tokenizer(tmp_path / "a.txt", tmp_path / "t.json", vocab_size=350)
+    assert (tmp_path / "t.json").read_text(encoding="utf-8") == theirs([text], 350, ["<|endoftext|>"])
+    tokenizer = tr.load_tokenizer(tmp_path / "t.json")
+    assert tokenizer.decode(tokenizer.encode(text)) == text
