@@ -53,6 +53,8 @@ def hand_made_unit(
         notes={},
         prefix="",
         offset=0,
+        encoded_ids=sum(lengths),
+        dropped={},
     )
     write_receipt(folder, receipt)
     return receipt

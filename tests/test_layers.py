@@ -14,18 +14,18 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents",),
+    ("extents", "hashing"),
     ("storage",),
     ("streams", "magic", "rules", "locks"),
-    ("sources", "tokenizers", "formats", "packing", "sampler", "quotas", "joining"),
+    ("sources", "tokenizers", "formats", "packing", "filters", "sampler", "quotas", "joining"),
     ("manifest_tables",),
-    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing"),
+    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "filtering"),
     ("inputs", "river", "sequences"),
     ("units", "documents"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
-    ("buildplan", "partflow"),
+    ("buildplan", "partflow", "balance"),
     ("shards",),
     ("buildfolder", "badrows"),
     ("feeding",),
@@ -43,7 +43,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "filters", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}

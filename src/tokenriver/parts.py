@@ -52,6 +52,10 @@ class Receipt:
     """Of a stream's unit: digest of the stored bytes up to it; else empty."""
     offset: int
     """Of a stream's unit: its first byte in the decompressed input; else 0."""
+    encoded_ids: int
+    """Ids that the tokenizer gave, framing included; num_ids of them stayed."""
+    dropped: dict[str, tuple[int, int]]
+    """(documents, ids) that each filter dropped, by its reason."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,7 +64,8 @@ class Receipt:
     def from_json(cls, data: dict[str, Any]) -> Self:
         pieces = tuple(PieceReceipt(p["source"], p["rows"], tuple(p["digests"])) for p in data["pieces"])
         fixed = {"key": tuple(data["key"]), "pieces": pieces, "bad": tuple(tuple(row) for row in data["bad"])}
-        return cls(**{**data, **fixed})
+        dropped = {reason: (count, ids) for reason, (count, ids) in data["dropped"].items()}
+        return cls(**{**data, **fixed, "dropped": dropped})
 
 
 @dataclass(frozen=True, slots=True)
