@@ -16,7 +16,7 @@ LADDER = (
     ("types", "registry", "files", "defaults", "recent"),
     ("extents", "hashing"),
     ("storage",),
-    ("streams", "magic", "rules", "locks"),
+    ("streams", "magic", "rules", "locks", "ownfilter"),
     ("sources", "tokenizers", "formats", "packing", "filters", "sampler", "quotas", "joining"),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "filtering"),

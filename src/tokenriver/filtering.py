@@ -1,4 +1,5 @@
-"""From the names of filters to rules: `length:min_chars=20,max_ids=4096` is a file of filters/ and its parameters.
+"""From the names of filters to rules: `length:min_chars=20,max_ids=4096` is a file of filters/ and its parameters, a
+dotted name a function of the user's own.
 
 A name comes from the call or the command line alone. What a manifest says about filters is data, and is never imported.
 """
@@ -7,10 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from tokenriver import registry
 from tokenriver.errors import FormatError, InputError
+from tokenriver.ownfilter import own_rule, own_version
 from tokenriver.types import Bools, Filter, FilterRule, Int64, Parameters
 
 TOO_LONG = "max_document_tokens"
@@ -25,14 +27,17 @@ class FilterSpec:
 
     name: str
     parameters: Parameters = field(default_factory=dict)
+    version: str | None = None
+    """Of a filter of the user's own, if it has one."""
 
     def as_dict(self) -> dict[str, Any]:
         """As the manifest records it."""
-        return {"name": self.name, "parameters": dict(sorted(self.parameters.items()))}
+        data = {"name": self.name, "parameters": dict(sorted(self.parameters.items()))}
+        return data if self.version is None else {**data, "version": self.version}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "FilterSpec":
-        return cls(data["name"], data["parameters"])
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(data["name"], data["parameters"], data.get("version"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,13 @@ def _at_most(bound: int, lengths: Int64) -> Bools:
     return lengths <= bound
 
 
+def _is_own(name: str) -> bool:
+    return "." in name
+
+
 def _rules(spec: FilterSpec) -> Sequence[FilterRule]:
+    if _is_own(spec.name):
+        return [own_rule(spec.name, spec.parameters)]
     module: Filter = registry.load("filters", spec.name)
     return module.rules(spec.parameters)
 
@@ -106,7 +117,9 @@ def _parse(text: str) -> FilterSpec:
                 f"length:min_chars=20,max_ids=4096"
             )
         parameters[key] = _value(value)
-    return FilterSpec(name if "." in name else name.replace("_", "-"), parameters)
+    if _is_own(name):
+        return FilterSpec(name, parameters, own_version(name))
+    return FilterSpec(name.replace("_", "-"), parameters)
 
 
 def _value(text: str) -> int | float | str:
