@@ -55,6 +55,8 @@ def hand_made_unit(
         offset=0,
         encoded_ids=sum(lengths),
         dropped={},
+        digested=False,
+        once=False,
     )
     write_receipt(folder, receipt)
     return receipt

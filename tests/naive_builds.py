@@ -58,12 +58,14 @@ class Wanted:
     bounds: tuple[tuple[str, int], ...] = ()
     """Of the filter `length`: (name, bound) of each."""
     max_document_tokens: int | None = None
+    once: bool = False
+    """Of equal texts the first stays."""
 
     @property
     def filter(self) -> list[str]:
         """As the build is asked for it."""
         words = ",".join(f"{name}={bound}" for name, bound in self.bounds)
-        return [f"length:{words}"] if words else []
+        return [*([f"length:{words}"] if words else []), *(["exact_dedup"] if self.once else [])]
 
 
 @dataclass
@@ -85,6 +87,7 @@ def naive(inputs: Sequence[Input], wanted: Wanted) -> Expected:
     """The whole build."""
     expected = Expected()
     everything: list[tuple[Document, bytes]] = []
+    seen: set[bytes] = set()
     for source, one in enumerate(inputs):
         offset = 0
         for record, (row, raw) in enumerate(zip(one.rows, one.raw(), strict=True)):
@@ -100,6 +103,9 @@ def naive(inputs: Sequence[Input], wanted: Wanted) -> Expected:
                 ids = [*([wanted.before] if wanted.before is not None else []), *text]
                 ids += [wanted.after] if wanted.after is not None else []
                 reason = _reason(text.decode(), ids, wanted)
+                if wanted.once and reason is None:
+                    reason = "duplicate" if text in seen else None
+                    seen.add(text)
                 if reason is None:
                     everything.append(((ids, record, source), text))
                 else:
@@ -243,6 +249,7 @@ OPTIONS = st.builds(
     exact=st.booleans(),
     bounds=st.one_of(st.just(()), BOUNDS.map(lambda bounds: tuple(bounds.items()))),
     max_document_tokens=st.one_of(st.none(), st.none(), st.integers(1, 200)),
+    once=st.booleans(),
 )
 SPLITS = st.one_of(
     st.just((None, 0.0)),

@@ -25,7 +25,7 @@ LADDER = (
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
-    ("buildplan", "partflow", "balance"),
+    ("buildplan", "partflow", "balance", "duplicates"),
     ("shards",),
     ("buildfolder", "badrows"),
     ("feeding",),

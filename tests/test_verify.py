@@ -51,6 +51,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "stopped": {"max_tokens": 200},
     "stopped in units": {"max_tokens": 200, "unit_bytes": 1024},
     "filtered": {"filter": "length:min_chars=5,max_ids=2000", "max_document_tokens": 12},
+    "without duplicates": {"filter": "exact-dedup", "unit_bytes": 1024},
+    "without duplicates and stopped": {"filter": "exact_dedup", "max_tokens": 50, "unit_bytes": 1024},
     "filtered and stopped": {"filter": "length:min_chars=5", "max_tokens": 40, "unit_bytes": 1024},
     "filtered without framing": {"filter": "length:max_ids=5", "framing": "none"},
     "llmc": {"like": "llmc", "val_tokens": 77, "shard_tokens": 1001},

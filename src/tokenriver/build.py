@@ -171,6 +171,11 @@ def _check_request(request: _Request) -> None:
             "append: got it together with val_tokens or max_tokens, which count from the start of a corpus; "
             "leave them out, or build anew from all inputs"
         )
+    if request.append and request.options.filters.once:
+        raise InputError(
+            "append: got it together with a filter that looks at all documents, and those of the corpus are no longer "
+            "known by their texts; build anew from all inputs"
+        )
 
 
 def _build(request: _Request) -> BuildReport:
@@ -195,6 +200,7 @@ def _build(request: _Request) -> BuildReport:
             feeder = _feeder(request, files, plan, crew.tokenizer, folder)
             with EarlyShards(_early_options(request, before, nursery), feeder) as early:
                 crew.run(feeder, _seen(request, feeder, early))
+                feeder.leave_out_duplicates()
                 feeder.raise_failures()
                 ending = Ending(request.out, plan, request.options, request.limits, before, early.finish())
                 manifest = commit(ending, feeder, crew.tokenizer)
@@ -249,7 +255,7 @@ def _early_options(request: _Request, before: Manifest | None, workers: Nursery 
     options = request.options
     if workers is None or options.shard_tokens is None or options.format != "native" or options.exact:
         return None
-    if options.val_fraction or options.val_tokens or options.max_tokens:
+    if options.val_fraction or options.val_tokens or options.max_tokens or options.filters.once:
         return None
     first = len(before.split("train")) if before is not None else 0
     return EarlyOptions(request.out, options.name, first, options.shard_tokens)

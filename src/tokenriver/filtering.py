@@ -54,6 +54,11 @@ class Filters:
             out.append(FilterRule(TOO_LONG, keep_lengths=partial(_at_most, self.max_document_tokens)))
         return out
 
+    @property
+    def once(self) -> str | None:
+        """The reason of what is dropped because its like came before; None if nothing is."""
+        return next((rule.reason for rule in self.rules() if rule.digest is not None), None)
+
 
 NO_FILTERS = Filters()
 
@@ -89,8 +94,9 @@ def parse_filters(given: str | Iterable[str], max_document_tokens: int | None) -
 
 
 def recorded_rules(options: Mapping[str, Any]) -> tuple[list[FilterRule], set[str]]:
-    """The rules of a manifest's options that can be asked again, and the names of the filters that cannot: those of
-    others' making, which a file must not have imported. FormatError for options of another form."""
+    """The rules of a manifest's options that can be asked again of a document alone, and the reasons of those that
+    cannot: filters of others' making, which a file must not have imported, and what looks at all documents. FormatError
+    for options of another form."""
     given, bound = options.get("filters") or [], options.get(TOO_LONG)
     if not isinstance(given, list) or not isinstance(bound, int | None):
         raise FormatError(f"options: got filters {given!r} and {TOO_LONG} {bound!r}, expected a list and a number")
@@ -100,7 +106,9 @@ def recorded_rules(options: Mapping[str, Any]) -> tuple[list[FilterRule], set[st
         if not isinstance(name, str) or not isinstance(parameters, dict):
             raise FormatError(f"options: filters: got {entry!r}, expected a name and parameters")
         if name in registry.names("filters"):
-            rules += _rules(FilterSpec(name, parameters))
+            found = _rules(FilterSpec(name, parameters))
+            rules += [rule for rule in found if rule.digest is None]
+            others |= {rule.reason for rule in found if rule.digest is not None}
         else:
             others.add(name)
     return rules, others

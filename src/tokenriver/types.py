@@ -131,7 +131,8 @@ Parameters = Mapping[str, int | float | str]
 
 @dataclass(frozen=True, slots=True)
 class FilterRule:
-    """Which documents of a batch stay, by their texts or by their lengths in ids; a pure function of each document."""
+    """Which documents of a batch stay, by their texts or by their lengths in ids, a pure function of each document; or
+    which is the first of its kind in the whole build."""
 
     reason: str
     """Under which the balance counts what is dropped."""
@@ -139,6 +140,8 @@ class FilterRule:
     """k texts -> (k,); asked before anything is encoded."""
     keep_lengths: Callable[[Int64], Bools] | None = None
     """(k,) ids of each document, framing included -> (k,)."""
+    digest: Callable[[list[bytes]], UInt64] | None = None
+    """k texts -> (k, 2): of documents of one digest the first in input order stays, which is decided at the end."""
 
 
 class Filter(Protocol):

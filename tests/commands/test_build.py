@@ -84,7 +84,7 @@ def test_the_same_options_as_the_function(
         (["--val-fraction", "0.1", "--val-tokens", "5"], 1, "val_"),
         (["--max-tokens", "many"], 2, "1000000, 1M or 16MiB"),
         (["--framing", "middle"], 2, "eos-before"),
-        (["--filter", "no-such"], 1, "expected one of length"),
+        (["--filter", "no-such"], 1, "expected one of exact-dedup, length"),
         (["--filter", "length:min_chars=x"], 1, "min_chars: got 'x'"),
         (["--max-document-tokens", "0"], 1, "max_document_tokens: got 0"),
         (["--wrong"], 2, "--wrong"),

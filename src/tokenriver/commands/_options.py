@@ -73,7 +73,7 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         metavar="NAME[:KEY=VALUE,...]",
-        help="Which documents stay: length:min_chars=20, or a dotted name of your own (repeatable).",
+        help="Which documents stay: length:min_chars=20, exact-dedup, a dotted name of your own (repeatable).",
         rich_help_panel=INPUT,
     ),
 ]

@@ -29,6 +29,7 @@ class Sieve:
     def __init__(self, rules: Sequence[FilterRule]) -> None:
         self._texts = [(rule.reason, rule.keep_texts) for rule in rules if rule.keep_texts is not None]
         self._lengths = [(rule.reason, rule.keep_lengths) for rule in rules if rule.keep_lengths is not None]
+        self.digest = next((rule.digest for rule in rules if rule.digest is not None), None)
         self.without_ids = 0
         """Documents that have no ids, which is a note and no filter's doing."""
         self._dropped: dict[str, tuple[int, int]] = {rule.reason: (0, 0) for rule in rules}

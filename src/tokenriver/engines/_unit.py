@@ -4,7 +4,6 @@ The same function runs in the calling process and in worker processes. Nothing h
 what time it is or where else the build happens, so a part's bytes depend on its unit alone.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from tokenriver.filtering import NO_FILTERS, Filters
 from tokenriver.hashing import held_out
 from tokenriver.parts import Documents, PieceReceipt, Receipt, part_path, write_documents, write_receipt
 from tokenriver.streams import read_blocks
-from tokenriver.types import Bools, DocumentBatch, Ids, Int64, SourceOptions, Tokenizer
+from tokenriver.types import Bools, DocumentBatch, Ids, Int64, SourceOptions, Tokenizer, UInt64
 from tokenriver.units import Key, Lot, block_digests
 
 ENCODE_BYTES = 1 << 20
@@ -103,6 +102,7 @@ class _Progress:
     records: list[Int64] = field(default_factory=list)
     pieces: list[Int64] = field(default_factory=list)
     held_out: list[Bools] = field(default_factory=list)
+    digests: list[UInt64] = field(default_factory=list)
     num_ids: int = 0
     encoded_ids: int = 0
     text_bytes: int = 0
@@ -125,7 +125,7 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadabl
             file.discard()
             return Unreadable(job.key, tuple(progress.unreadable))
         ids_sha256 = file.sha256
-        documents = _documents(progress)
+        documents = _documents(progress, digested=sieve.digest is not None)
         write_documents(file, documents)
         receipt = _receipt((job, work), progress, (ids_sha256, documents), sieve)
         return Finished(file, receipt, progress.sample, work.folder)
@@ -146,6 +146,8 @@ def _encode(
     group, ids, lengths = sieve.by_length(group, _narrow(ids, work, tokenizer), lengths)
     file.write(ids.data)
     _add_documents(progress, group.texts, lengths, work)
+    if sieve.digest is not None:
+        progress.digests.append(sieve.digest(group.texts))
     progress.records.append(group.records)
     progress.pieces.append(group.pieces)
 
@@ -218,22 +220,20 @@ def _add_documents(progress: _Progress, texts: list[bytes], lengths: Int64, work
         progress.held_out.append(np.zeros(len(texts), np.bool_))
 
 
-def _documents(progress: _Progress) -> Documents:
+def _documents(progress: _Progress, *, digested: bool) -> Documents:
     def column(parts: list[Int64]) -> Int64:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     held = np.concatenate(progress.held_out) if progress.held_out else np.empty(0, np.bool_)
     pieces = column(progress.pieces).astype(np.int32)
-    return Documents(column(progress.ends), column(progress.records), pieces, held)
+    digests = np.concatenate([np.empty((0, 2), np.uint64), *progress.digests]) if digested else None
+    return Documents(column(progress.ends), column(progress.records), pieces, held, digests)
 
 
 def _receipt(given: tuple[Job, Work], progress: _Progress, written: tuple[str, Documents], sieve: Sieve) -> Receipt:
     (job, work), (ids_sha256, documents) = given, written
     if sieve.without_ids:
         progress.notes[NO_IDS] = sieve.without_ids
-    docs = hashlib.sha256()
-    for buffer in documents.buffers():
-        docs.update(buffer)
     pieces = []
     for number, (piece, (first, last)) in enumerate(zip(job.lot.pieces, job.lot.blocks, strict=True)):
         digests = block_digests(piece.path, first, last, work.unit_bytes)
@@ -245,7 +245,7 @@ def _receipt(given: tuple[Job, Work], progress: _Progress, written: tuple[str, D
         num_documents=len(documents.ends),
         text_bytes=progress.text_bytes,
         ids_sha256=ids_sha256,
-        docs_sha256=docs.hexdigest(),
+        docs_sha256=documents.sha256,
         pieces=tuple(pieces),
         bad=tuple(progress.bad),
         notes=dict(sorted(progress.notes.items())),
@@ -253,4 +253,6 @@ def _receipt(given: tuple[Job, Work], progress: _Progress, written: tuple[str, D
         offset=job.offset,
         encoded_ids=progress.encoded_ids,
         dropped=sieve.dropped,
+        digested=documents.digests is not None,
+        once=False,
     )
