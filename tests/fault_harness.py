@@ -16,7 +16,7 @@ import pytest
 import tokenriver
 from faulty_disks import Died, FaultyDisk, LyingDisk, RecordingDisk, lost_power
 from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
-from tokenriver import early, files
+from tokenriver import duplicates, early, files
 from tokenriver.build import BuildReport
 from tokenriver.convert import ConvertReport
 from tokenriver.errors import RiverError
@@ -39,6 +39,8 @@ class Scenario:
     """Shards are begun while units are still being encoded, as they are where workers do the units."""
     convert: bool = False
     """The inputs are corpora that are converted."""
+    run_documents: int | None = None
+    """So few documents are looked at in memory for duplicates; the others go through scratch files."""
 
     def begin(self, place: Path) -> Path:
         """A place with the earlier corpus, if there is one."""
@@ -56,6 +58,8 @@ class Scenario:
         with pytest.MonkeyPatch.context() as patch:
             if self.early:
                 begin_shards_early(patch)
+            if self.run_documents is not None:
+                patch.setattr(duplicates, "RUN_DOCUMENTS", self.run_documents)
             return small_build(self.inputs, out, **self.options)
 
 
@@ -101,6 +105,18 @@ class _NoThread:
 
     def is_alive(self) -> bool:
         return False
+
+
+def without_duplicates(folder: Path) -> Scenario:
+    """Texts that come again in their own unit, in another and in another input; some units lose all their documents."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = some_texts(12)
+    rows = write_rows(folder / "rows.jsonl", [*texts, *texts[3:9], *texts])
+    text = folder / "text.txt"
+    text.write_bytes("|".join([*texts[:5], *some_texts(6, start=40), *texts]).encode() + b"|\xff\xfe|")
+    options = {"separator": "|", "shard_tokens": 700, "filter": "exact-dedup", "max_bad": 1.0}
+    small_build([rows, text], folder / "undisturbed", **options)
+    return Scenario([rows, text], options, {}, files_of(folder / "undisturbed"), run_documents=17)
 
 
 def appended(folder: Path) -> Scenario:

@@ -53,6 +53,10 @@ def hand_made_unit(
         notes={},
         prefix="",
         offset=0,
+        encoded_ids=sum(lengths),
+        dropped={},
+        digested=False,
+        once=False,
     )
     write_receipt(folder, receipt)
     return receipt

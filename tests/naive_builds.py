@@ -55,6 +55,17 @@ class Wanted:
     val_fraction: float = 0.0
     shard_tokens: int = 10**8
     exact: bool = False
+    bounds: tuple[tuple[str, int], ...] = ()
+    """Of the filter `length`: (name, bound) of each."""
+    max_document_tokens: int | None = None
+    once: bool = False
+    """Of equal texts the first stays."""
+
+    @property
+    def filter(self) -> list[str]:
+        """As the build is asked for it."""
+        words = ",".join(f"{name}={bound}" for name, bound in self.bounds)
+        return [*([f"length:{words}"] if words else []), *(["exact_dedup"] if self.once else [])]
 
 
 @dataclass
@@ -68,12 +79,15 @@ class Expected:
     bad: list[dict[str, object]] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
     rows: int = 0
+    filtered: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """(documents, ids) by reason."""
 
 
 def naive(inputs: Sequence[Input], wanted: Wanted) -> Expected:
     """The whole build."""
     expected = Expected()
     everything: list[tuple[Document, bytes]] = []
+    seen: set[bytes] = set()
     for source, one in enumerate(inputs):
         offset = 0
         for record, (row, raw) in enumerate(zip(one.rows, one.raw(), strict=True)):
@@ -88,7 +102,16 @@ def naive(inputs: Sequence[Input], wanted: Wanted) -> Expected:
                 text = row.encode() if isinstance(row, str) else row
                 ids = [*([wanted.before] if wanted.before is not None else []), *text]
                 ids += [wanted.after] if wanted.after is not None else []
-                everything.append(((ids, record, source), text))
+                reason = _reason(text.decode(), ids, wanted)
+                if wanted.once and reason is None:
+                    reason = "duplicate" if text in seen else None
+                    seen.add(text)
+                if reason is None:
+                    everything.append(((ids, record, source), text))
+                else:
+                    count, total = expected.filtered.get(reason, (0, 0))
+                    encoded = 0 if reason.endswith("chars") else len(ids)
+                    expected.filtered[reason] = (count + 1, total + encoded)
             offset += len(raw)
     kept, expected.dropped = _leading(everything, wanted.max_tokens)
     val, train = _validation(kept, wanted)
@@ -96,6 +119,19 @@ def naive(inputs: Sequence[Input], wanted: Wanted) -> Expected:
         if chosen:
             expected.splits[split] = shards_of(chosen, wanted)
     return expected
+
+
+def _reason(text: str, ids: list[int], wanted: Wanted) -> str | None:
+    """Why a document is dropped: characters are looked at before ids, the lower bound before the upper one."""
+    bounds = dict(wanted.bounds)
+    for what, size in (("chars", len(text)), ("ids", len(ids))):
+        if size < bounds.get(f"min_{what}", 0):
+            return f"min_{what}"
+        if size > bounds.get(f"max_{what}", size):
+            return f"max_{what}"
+    if wanted.max_document_tokens is not None and len(ids) > wanted.max_document_tokens:
+        return "max_document_tokens"
+    return None
 
 
 def _leading(
@@ -174,6 +210,9 @@ def compare(out: Path, expected: Expected) -> None:
     if not expected.dropped:  # else the units that were needed decide how many rows were read
         assert balance["notes"] == expected.notes
         assert balance["rows"] == expected.rows
+        counts = {"documents": 0, "ids": 1}
+        for what, at in counts.items():
+            assert balance[what]["filtered"] == {reason: n[at] for reason, n in expected.filtered.items()}
         assert sum(balance["bad_rows"].values()) == len(expected.bad)
 
 
@@ -201,11 +240,16 @@ def some_inputs(draw: st.DrawFn) -> list[Input]:
     return inputs
 
 
+LOW, HIGH = st.integers(1, 12), st.integers(12, 300)
+BOUNDS = st.fixed_dictionaries({}, optional={"min_chars": LOW, "max_chars": HIGH, "min_ids": LOW, "max_ids": HIGH})
 OPTIONS = st.builds(
     Wanted,
     max_tokens=st.one_of(st.none(), st.integers(1, 6000)),
     shard_tokens=st.sampled_from([10**8, 2000, 700, 90]),
     exact=st.booleans(),
+    bounds=st.one_of(st.just(()), BOUNDS.map(lambda bounds: tuple(bounds.items()))),
+    max_document_tokens=st.one_of(st.none(), st.none(), st.integers(1, 200)),
+    once=st.booleans(),
 )
 SPLITS = st.one_of(
     st.just((None, 0.0)),

@@ -210,7 +210,7 @@ def test_cuts_keep_every_id_once_and_in_order(
 def test_rows_count_through_the_pieces_of_each_source() -> None:
     def receipt(*pieces: tuple[int, int]) -> Receipt:
         rows = tuple(PieceReceipt(source, count, ()) for source, count in pieces)
-        return Receipt((0, 0), "", 0, 0, 0, "", "", rows, (), {}, "", 0)
+        return Receipt((0, 0), "", 0, 0, 0, "", "", rows, (), {}, "", 0, 0, {}, False, False)
 
     receipts = [receipt((0, 5), (1, 7)), receipt((2, 3)), receipt((2, 4)), receipt((2, 1), (3, 2))]
     before = [rows.tolist() for rows in rows_before(receipts)]

@@ -14,19 +14,19 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents",),
+    ("extents", "hashing"),
     ("storage",),
-    ("streams", "magic", "rules", "locks", "journal"),
-    ("sources", "tokenizers", "formats", "packing", "orders", "sampler", "quotas", "joining", "masks"),
+    ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
+    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "sampler", "quotas", "joining", "masks"),
     ("manifest_tables",),
-    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying"),
+    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
-    ("buildplan", "partflow"),
+    ("buildplan", "partflow", "balance", "duplicates"),
     ("shards",),
     ("buildfolder", "badrows"),
     ("feeding", "characters", "comparing", "training"),
@@ -46,7 +46,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}

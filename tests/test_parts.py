@@ -37,6 +37,9 @@ def test_a_receipt_comes_back_as_it_was(tmp_path: Path, receipt: Receipt) -> Non
         notes={"blank": 2},
         pieces=(PieceReceipt(5, 12, ("ab", "cd")), PieceReceipt(6, 0, ())),
         prefix="ff",
+        encoded_ids=15,
+        once=True,
+        dropped={"max_chars": (1, 0), "max_ids": (2, 3)},
         offset=17,
     )
     write_receipt(tmp_path, full)

@@ -50,6 +50,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "val by ids": {"val_tokens": 50},
     "stopped": {"max_tokens": 200},
     "stopped in units": {"max_tokens": 200, "unit_bytes": 1024},
+    "filtered": {"filter": "length:min_chars=5,max_ids=2000", "max_document_tokens": 12},
+    "without duplicates": {"filter": "exact-dedup", "unit_bytes": 1024},
+    "without duplicates and stopped": {"filter": "exact_dedup", "max_tokens": 50, "unit_bytes": 1024},
+    "filtered and stopped": {"filter": "length:min_chars=5", "max_tokens": 40, "unit_bytes": 1024},
+    "filtered without framing": {"filter": "length:max_ids=5", "framing": "none"},
     "llmc": {"like": "llmc", "val_tokens": 77, "shard_tokens": 1001},
 }
 
@@ -59,6 +64,26 @@ def test_a_good_corpus_has_no_findings(inputs: Path, tmp_path: Path, name: str) 
     out = _build(inputs, tmp_path / "c", OPTIONS[name])
     assert verify(out) == []
     assert verify(out, against_inputs=True, inputs_root=inputs) == []
+
+
+def test_a_filter_of_length_is_asked_again(inputs: Path, tmp_path: Path) -> None:
+    """`zwei` was dropped by a bound; under another bound it is missed, or others are too many."""
+    out = _build(inputs / "a.jsonl", tmp_path / "c", {"filter": "length:min_chars=5"})
+    manifest = read_manifest(out)
+
+    def against(bound: int) -> list[Finding]:
+        filters = [{"name": "length", "parameters": {"min_chars": bound}}]
+        write_manifest(out, replace(manifest, options={**manifest.options, "filters": filters}))
+        return verify(out, against_inputs=True, inputs_root=inputs)
+
+    assert against(5) == []
+    assert [one.got for one in against(4)] == ["no document of the corpus"]
+    assert [one.expected for one in against(10)] == ["none: min_chars drops it"] * 3
+    balance = {**manifest.balance, "documents": {**manifest.balance["documents"], "filtered": {"min_chars": 2}}}
+    write_manifest(out, replace(manifest, balance=balance))
+    assert [(one.got, one.expected) for one in verify(out, against_inputs=True, inputs_root=inputs)] == [
+        ("1", "2, those of the balance")
+    ]
 
 
 def test_text_with_a_separator(tmp_path: Path) -> None:

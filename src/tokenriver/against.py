@@ -4,8 +4,8 @@ The documents of each split lie in source order, so the sources are read once, f
 documents must be next in one of the splits. Memory holds one batch of texts, whatever the corpus.
 """
 
-from collections.abc import Collection, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterator, Mapping
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from tokenriver import registry
 from tokenriver.corpus import Corpus
 from tokenriver.errors import FormatError, InputError, RiverError
+from tokenriver.filtering import recorded_rules
 from tokenriver.manifest import Manifest, SourceInfo
 from tokenriver.streams import read_blocks
 from tokenriver.types import DocumentBatch, Ids, Piece, SourceOptions, Tokenizer
@@ -61,6 +62,7 @@ def compare(corpora: list[Corpus], manifest: Manifest, tokenizer: Tokenizer, roo
     stored = [_Stored(corpus) for corpus in corpora]
     framing = _framing(manifest)
     limited = manifest.options.get("max_tokens") is not None
+    gone = _Filtered(manifest, tokenizer)
     for number, source in enumerate(manifest.sources):
         if all(split.head is None for split in stored) and limited:
             return
@@ -70,14 +72,60 @@ def compare(corpora: list[Corpus], manifest: Manifest, tokenizer: Tokenizer, roo
             yield from _extra(stored, place, manifest)
             pieces = [ids for split in stored for ids in split.at(place)]
             if pieces:
-                found = _differs(np.concatenate(pieces), text, tokenizer, framing)
+                ids = np.concatenate(pieces)
+                found = _differs(ids, text, tokenizer, framing) or gone.dropped(text, len(ids))
                 if found is not None:
                     yield str(path), f"record {record}: {found[0]}", *found[1:]
             elif limited and all(split.head is None for split in stored):
                 return
-            else:
+            elif not gone.allows(text):
                 yield str(path), f"record {record}", "no document of the corpus", _excerpt(text)
     yield from _extra(stored, (len(manifest.sources), 0), manifest)
+    if gone.count != gone.total:
+        yield stored[0].path, "documents that filters dropped", str(gone.count), f"{gone.total}, those of the balance"
+
+
+class _Filtered:
+    """The documents that filters have dropped. A length is measured again; what only a filter of the user's own can
+    tell is counted, and may be as many as the balance says."""
+
+    def __init__(self, manifest: Manifest, tokenizer: Tokenizer) -> None:
+        self._rules, others = recorded_rules(manifest.options)
+        self._tokenizer = tokenizer
+        self._framing = sum(edge is not None for edge in astuple(_framing(manifest)))
+        documents = manifest.balance.get("documents")
+        counts = documents.get("filtered", {}) if isinstance(documents, Mapping) else {}
+        if not isinstance(counts, Mapping) or not all(type(count) is int for count in counts.values()):
+            raise FormatError(f"balance: got {counts!r} as what filters dropped, expected numbers by reason")
+        self.total: int = sum(counts.values())
+        self._untold: int = sum(count for reason, count in counts.items() if reason in others)
+        self.count = 0
+
+    def allows(self, text: bytes) -> bool:
+        """May the corpus have no document of this text?"""
+        if not self.total:
+            return False
+        self.count += 1
+        if self._reason(text, None) is not None:
+            return True
+        self._untold -= 1
+        return self._untold >= 0
+
+    def dropped(self, text: bytes, num_ids: int) -> tuple[str, str, str] | None:
+        """(what, got, expected) if the corpus has a document that a filter drops."""
+        reason = self._reason(text, num_ids)
+        return None if reason is None else ("document", "there", f"none: {reason} drops it")
+
+    def _reason(self, text: bytes, num_ids: int | None) -> str | None:
+        for rule in self._rules:
+            if rule.keep_texts is not None and not rule.keep_texts([text]).all():
+                return rule.reason
+            if rule.keep_lengths is not None:
+                if num_ids is None:
+                    num_ids = len(self._tokenizer.encode_batch([text])[0]) + self._framing
+                if not rule.keep_lengths(np.array([num_ids])).all():
+                    return rule.reason
+        return None
 
 
 def _extra(stored: list[_Stored], place: Place, manifest: Manifest) -> Iterator[Difference]:

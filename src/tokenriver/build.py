@@ -20,6 +20,7 @@ from tokenriver.engines.nursery import Nursery, TokenizerName
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.feeding import Feeder
 from tokenriver.files import make_folder
+from tokenriver.filtering import parse_filters
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
@@ -93,6 +94,8 @@ def build(
     val_fraction: float = 0.0,
     val_tokens: int | None = None,
     max_tokens: int | None = None,
+    max_document_tokens: int | None = None,
+    filter: str | Sequence[str] = (),
     shard_tokens: int | None = None,
     unit_bytes: int = UNIT_BYTES,
     name: str = "tokens",
@@ -108,9 +111,9 @@ def build(
     """Build a corpus at `out` from `inputs` (files, folders, globs); rerun after any interruption to resume.
 
     Options as in `tokenriver build --help`; explicit ones win over the preset `like`. `separator` parts plain text
-    ("blank-line" or a text). `search`: folders in which tokenizer files are looked for. `workers`: how many, or a
-    nursery begun before. `progress(done, total)` is called with stored bytes of the inputs. Raises RiverError's
-    children; what is unfinished stays resumable."""
+    ("blank-line" or a text). `filter`: names of filters, with parameters as in "length:min_chars=20". `search`: folders
+    in which tokenizer files are looked for. `workers`: how many, or a nursery begun before. `progress(done, total)` is
+    called with stored bytes of the inputs. Raises RiverError's children; what is unfinished stays resumable."""
     preset = buildplan.preset(like)
     chosen = format or preset.get("format", "native")
     usual = preset if chosen == preset.get("format") else {}
@@ -130,6 +133,7 @@ def build(
         format="native" if chosen == "llmc" else chosen,
         layout=layout if layout is not None else usual.get("layout", ""),
         stored=usual.get("stored"),
+        filters=parse_filters(filter, max_document_tokens),
     )
     buildplan.check_options(options)
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
@@ -168,6 +172,11 @@ def _check_request(request: _Request) -> None:
             "append: got it together with val_tokens or max_tokens, which count from the start of a corpus; "
             "leave them out, or build anew from all inputs"
         )
+    if request.append and request.options.filters.once:
+        raise InputError(
+            "append: got it together with a filter that looks at all documents, and those of the corpus are no longer "
+            "known by their texts; build anew from all inputs"
+        )
 
 
 def _build(request: _Request) -> BuildReport:
@@ -194,6 +203,7 @@ def _build(request: _Request) -> BuildReport:
             feeder = _feeder(request, files, plan, crew.tokenizer, folder)
             with EarlyShards(_early_options(request, before, nursery), feeder) as early:
                 crew.run(feeder, _seen(request, feeder, early))
+                feeder.leave_out_duplicates()
                 feeder.raise_failures()
                 ending = Ending(request.out, plan, request.options, request.limits, before, early.finish())
                 manifest = commit(ending, feeder, crew.tokenizer)
@@ -237,6 +247,7 @@ def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenize
         val_fraction=options.val_fraction,
         unit_bytes=options.unit_bytes,
         options=options.options,
+        filters=options.filters,
     )
     lots = plan.tagged(make_lots(files, options.options, options.unit_bytes))
     return Feeder(lots, files, work, options.max_tokens, request.check)
@@ -247,7 +258,7 @@ def _early_options(request: _Request, before: Manifest | None, workers: Nursery 
     options = request.options
     if workers is None or options.shard_tokens is None or options.format != "native" or options.exact:
         return None
-    if options.val_fraction or options.val_tokens or options.max_tokens:
+    if options.val_fraction or options.val_tokens or options.max_tokens or options.filters.once:
         return None
     first = len(before.split("train")) if before is not None else 0
     return EarlyOptions(request.out, options.name, first, options.shard_tokens)

@@ -15,6 +15,7 @@ import orjson
 from tokenriver.defaults import SHARD_TOKENS, TOKENIZER, UNIT_BYTES
 from tokenriver.errors import InputError, LimitError
 from tokenriver.files import free_bytes, list_folder
+from tokenriver.filtering import NO_FILTERS, Filters
 from tokenriver.inputs import InputFile
 from tokenriver.manifest import BUILD_FOLDER, Manifest
 from tokenriver.types import SourceOptions, Tokenizer
@@ -57,6 +58,8 @@ class BuildOptions:
     """Variant of the format."""
     stored: str | None = None
     """How ids are stored, where it is not what the vocabulary needs."""
+    filters: Filters = NO_FILTERS
+    """Which documents stay."""
 
     def as_dict(self, dtype: str) -> dict[str, Any]:
         """As the manifest records it. digest_block_bytes: an uncompressed input that is longer has, as its sha256, the
@@ -66,10 +69,12 @@ class BuildOptions:
             "cut": "exact" if self.exact else "documents",
             "digest_block_bytes": self.unit_bytes,
             "dtype": dtype,
+            "filters": [spec.as_dict() for spec in self.filters.specs] or None,
             "format": self.format,
             "framing": self.framing,
             "keep_separator": self.options.keep_separator,
             "layout": self.layout,
+            "max_document_tokens": self.filters.max_document_tokens,
             "max_tokens": self.max_tokens,
             "name": self.name,
             "separator": None if separator is None else separator.decode("utf-8", "backslashreplace"),

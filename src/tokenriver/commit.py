@@ -10,6 +10,7 @@ import numpy as np
 
 from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
 from tokenriver.badrows import bad_rows, publish_bad_rows, write_bad_rows
+from tokenriver.balance import bad_reasons, balance_of, filtered_by, rows_of
 from tokenriver.buildfolder import forget_units
 from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, plans_of
 from tokenriver.errors import InputError, LimitError, RiverError
@@ -24,8 +25,6 @@ from tokenriver.types import Tokenizer
 from tokenriver.units import join_digests
 
 MANY_BAD = 10
-SKIPPED = ("blank", "empty", "no-ids")
-"""Notes of rows that gave no document and are no fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +95,9 @@ def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
     return jobs
 
 
-def _reasons(used: list[Receipt]) -> Counter[str]:
-    return Counter(reason for receipt in used for *_, reason in receipt.bad)
-
-
-def _notes(used: list[Receipt]) -> Counter[str]:
-    notes: Counter[str] = Counter()
-    for receipt in used:
-        notes.update(receipt.notes)
-    return notes
-
-
-def _rows(used: list[Receipt]) -> int:
-    return sum(piece.rows for receipt in used for piece in receipt.pieces)
-
-
 def _check_usable(ending: Ending, feeder: Feeder, used: list[Receipt], plan: Plan) -> None:
     """Too many bad rows, or nothing to train on, is a failure that says what was found."""
-    files, bad, rows = feeder.files, _reasons(used), _rows(used)
+    files, bad, rows = feeder.files, bad_reasons(used), rows_of(used)
     count = sum(bad.values())
     listed = f"listed in {feeder.work.folder / BAD_ROWS_NAME}"
     what = ", ".join(f"{number} {reason}" for reason, number in sorted(bad.items()))
@@ -121,6 +105,8 @@ def _check_usable(ending: Ending, feeder: Feeder, used: list[Receipt], plan: Pla
     if not documents:
         forget_units(feeder.work.folder)
         found = f"; {what}, {listed}" if bad else ""
+        gone = ", ".join(f"{counts[0]} {reason}" for reason, counts in filtered_by(used).items())
+        found += f"; filters dropped {gone}" if gone else ""
         raise InputError(
             f"{_names(files)}: got {rows} rows, none with a document, expected some{found}{_fields(ending, files)}"
         )
@@ -178,40 +164,8 @@ def _manifest(ending: Ending, feeder: Feeder, tokenizer: Tokenizer, plan: Plan, 
 
 
 def _balance(feeder: Feeder, plan: Plan) -> dict[str, Any]:
-    """Law 1: what went in is what came out, by fate. RiverError if it is not."""
-    used = feeder.ordered()[: plan.used]
-    notes, bad = _notes(used), _reasons(used)
-    kept = {s: sum(g.last - g.first for shard in shards for g in shard) for s, shards in plan.splits.items()}
-    ids = {s: sum(g.stop - g.start for shard in shards for g in shard) for s, shards in plan.splits.items()}
     framing = (feeder.work.before is not None) + (feeder.work.after is not None)
-    documents = sum(receipt.num_documents for receipt in used)
-    encoded = sum(receipt.num_ids for receipt in used)
-    skipped = sum(notes[reason] for reason in SKIPPED)
-    rows = _rows(used)
-    same = (
-        rows == documents + skipped + sum(bad.values())
-        and documents + plan.cut_documents == sum(kept.values()) + plan.dropped[0]
-        and encoded == sum(ids.values()) + plan.dropped[1]
-    )
-    if not same:
-        raise RiverError(
-            f"balance: {rows} rows gave {documents} documents, {skipped} skipped, {sum(bad.values())} bad; {encoded} "
-            f"ids gave {sum(ids.values())}, {plan.dropped[1]} beyond max_tokens: these do not add up; please report it"
-        )
-    return {
-        "bad_rows": dict(sorted(bad.items())),
-        "documents": {"beyond_max_tokens": plan.dropped[0], "cut_in_two": plan.cut_documents, "kept": kept},
-        "ids": {
-            "beyond_max_tokens": plan.dropped[1],
-            "framing": framing * documents,
-            "kept": ids,
-            "text": encoded - framing * documents,
-        },
-        "notes": dict(sorted(notes.items())),
-        "rows": rows,
-        "text_bytes": sum(receipt.text_bytes for receipt in used),
-        "unread_inputs": _unread(feeder, plan),
-    }
+    return {**balance_of(feeder.ordered()[: plan.used], plan, framing), "unread_inputs": _unread(feeder, plan)}
 
 
 def _unread(feeder: Feeder, plan: Plan) -> dict[str, Any]:

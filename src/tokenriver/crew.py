@@ -15,7 +15,8 @@ from typing import Self
 import numpy as np
 
 from tokenriver.defaults import SMALL_INPUT
-from tokenriver.engines._unit import Outcome, Sample, Unreadable
+from tokenriver.engines._sampling import Sample
+from tokenriver.engines._unit import Outcome, Unreadable
 from tokenriver.engines.local import Pool, run_here
 from tokenriver.engines.nursery import Nursery, TokenizerName
 from tokenriver.feeding import Feeder

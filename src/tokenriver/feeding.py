@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 
 from tokenriver.buildfolder import FAILED_NAME
+from tokenriver.duplicates import num_ids_once, without_duplicates
 from tokenriver.engines._unit import Job, Unreadable, Work
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.files import write_atomic
@@ -46,6 +47,8 @@ class Feeder:
     """Stored bytes of the inputs that were handed out, for progress."""
     _counted: int = 0
     _ids: int = 0
+    _kept_once: int = 0
+    _next_look: int = 0
     _broken: set[Key] = field(default_factory=set)
     _first_failure: int | None = None
     """Number of units before the first that an unreadable input kept from being done."""
@@ -75,7 +78,29 @@ class Feeder:
                 break
             self._ids += receipt.num_ids if receipt is not None else 0
             self._counted += 1
-        return self._ids > self.max_tokens
+        return self._ids > self.max_tokens and (self.work.filters.once is None or self._enough_once())
+
+    def _enough_once(self) -> bool:
+        """The same without duplicates. They are looked for only when it may be so, and after an eighth more ids: units
+        too many change nothing."""
+        if self.max_tokens is not None and self._ids >= self._next_look:
+            kept = num_ids_once(self.work.folder, self._leading(self._counted), np.dtype(self.work.dtype).itemsize)
+            self._kept_once = kept
+            self._next_look = self._ids + max(self.max_tokens - kept, self._ids // 8)
+        return self.max_tokens is not None and self._kept_once > self.max_tokens
+
+    def leave_out_duplicates(self) -> None:
+        """Once all units are done: of equal texts the first stays, in the units up to the first that is broken."""
+        reason = self.work.filters.once
+        if reason is None or (self._first_failure is not None and self.max_tokens is None):
+            return
+        leading = self._leading(self._first_failure)
+        for receipt in without_duplicates(self.work.folder, leading, self.work.dtype, reason):
+            self.receipts[receipt.key] = receipt
+
+    def _leading(self, count: int | None) -> list[Receipt]:
+        """Receipts of the first `count` units, or of all; what is broken has none."""
+        return [self.receipts[key] for key in self.issued[:count] if key in self.receipts]
 
     def fail(self, unit: Unreadable) -> None:
         """Note a unit that cannot be done; the others go on."""

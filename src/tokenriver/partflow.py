@@ -9,7 +9,7 @@ import numpy as np
 
 from tokenriver import files
 from tokenriver.assembly import Parts, Segment
-from tokenriver.parts import differs, part_path, receipt_path
+from tokenriver.parts import differs, receipt_path
 from tokenriver.storage import BLOCK_IDS, Columns
 from tokenriver.types import Ids, Int64
 
@@ -39,7 +39,7 @@ class PartFlow:
         ids are read, so that what is written is what was encoded."""
         for unit in sorted({segment.unit for segment in self._segments}):
             receipt = self._parts.receipts[unit]
-            path = part_path(self._parts.folder, receipt.key)
+            path = receipt.path(self._parts.folder)
             size = receipt.num_ids * self._dtype.itemsize
             if files.sha256_file(path, size=size) != receipt.ids_sha256:
                 files.remove(receipt_path(self._parts.folder, receipt.key))
@@ -51,7 +51,7 @@ class PartFlow:
             segment = self._segments[number]
             end = min(stop, self._positions[number + 1])
             shift = segment.start - self._positions[number]
-            path = part_path(self._parts.folder, self._parts.receipts[segment.unit].key)
+            path = self._parts.receipts[segment.unit].path(self._parts.folder)
             for at in range(start, end, BLOCK_IDS):
                 yield self._read(path, at + shift, min(end, at + BLOCK_IDS) + shift)
             start, number = end, number + 1

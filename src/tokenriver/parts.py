@@ -1,9 +1,10 @@
 """What a finished unit leaves in the hidden folder: a part (its ids and documents) and a receipt.
 
-A part is  ids | ends int64[k] | records int64[k] | pieces int32[k] | held_out uint8[k]  without padding; the receipt
-(JSON) says how many there are and what they hash to. The receipt is written after the part, so a receipt whose part
-has the promised size is a finished unit. Records and bad rows count from the start of their piece: how many rows lie
-before it is known only when all receipts are there.
+A part is  ids | ends int64[k] | records int64[k] | pieces int32[k] | held_out uint8[k]  without padding, and behind
+them  digests uint64[k, 2]  where duplicates are to be left out; the receipt (JSON) says how many there are and what
+they hash to. The receipt is written after the part, so a receipt whose part has the promised size is a finished unit.
+Records and bad rows count from the start of their piece: how many rows lie before it is known only when all receipts
+are there.
 """
 
 import hashlib
@@ -16,10 +17,11 @@ import orjson
 
 from tokenriver.errors import FormatError, MismatchError
 from tokenriver.files import AtomicFile, naming, remove, write_atomic
-from tokenriver.types import Bools, Int32, Int64
+from tokenriver.types import Bools, Int32, Int64, UInt64
 from tokenriver.units import Key, unit_name
 
 DOC_BYTES = 8 + 8 + 4 + 1
+DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,22 @@ class Receipt:
     """Of a stream's unit: digest of the stored bytes up to it; else empty."""
     offset: int
     """Of a stream's unit: its first byte in the decompressed input; else 0."""
+    encoded_ids: int
+    """Ids that the tokenizer gave, framing included; num_ids of them stayed."""
+    dropped: dict[str, tuple[int, int]]
+    """(documents, ids) that each filter dropped, by its reason."""
+    digested: bool
+    """Do digests stand behind the other columns?"""
+    once: bool
+    """Were duplicates left out? Then the documents that stay lie in a file of their own beside the unit's part."""
+
+    @property
+    def doc_bytes(self) -> int:
+        return DOC_BYTES + (DIGEST_BYTES if self.digested else 0)
+
+    def path(self, folder: Path) -> Path:
+        """Where the ids and documents lie."""
+        return part_path(folder, self.key).with_suffix(".once") if self.once else part_path(folder, self.key)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,7 +78,8 @@ class Receipt:
     def from_json(cls, data: dict[str, Any]) -> Self:
         pieces = tuple(PieceReceipt(p["source"], p["rows"], tuple(p["digests"])) for p in data["pieces"])
         fixed = {"key": tuple(data["key"]), "pieces": pieces, "bad": tuple(tuple(row) for row in data["bad"])}
-        return cls(**{**data, **fixed})
+        dropped = {reason: (count, ids) for reason, (count, ids) in data["dropped"].items()}
+        return cls(**{**data, **fixed, "dropped": dropped})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +90,19 @@ class Documents:
     records: Int64
     pieces: Int32
     held_out: Bools
+    digests: UInt64 | None = None
+    """(k, 2), where duplicates are to be left out."""
 
     def buffers(self) -> list[bytes]:
-        return [column.tobytes() for column in (self.ends, self.records, self.pieces, self.held_out)]
+        columns = (self.ends, self.records, self.pieces, self.held_out, self.digests)
+        return [column.tobytes() for column in columns if column is not None]
+
+    @property
+    def sha256(self) -> str:
+        digest = hashlib.sha256()
+        for buffer in self.buffers():
+            digest.update(buffer)
+        return digest.hexdigest()
 
 
 def part_path(folder: Path, key: Key) -> Path:
@@ -94,7 +123,7 @@ def read_receipt(folder: Path, key: Key, plan: str, item_bytes: int) -> Receipt 
         return None
     if receipt.plan != plan or receipt.key != key:
         return None
-    expected = receipt.num_ids * item_bytes + receipt.num_documents * DOC_BYTES
+    expected = receipt.num_ids * item_bytes + receipt.num_documents * receipt.doc_bytes
     return receipt if size == expected else None
 
 
@@ -109,18 +138,19 @@ def write_documents(file: AtomicFile, documents: Documents) -> None:
 
 def read_documents(folder: Path, receipt: Receipt, item_bytes: int) -> Documents:
     """The document columns of a finished part, compared with its receipt; a damaged part loses its receipt."""
-    path, k = part_path(folder, receipt.key), receipt.num_documents
+    path, k = receipt.path(folder), receipt.num_documents
     with naming(path, "read"), path.open("rb") as file:
         file.seek(receipt.num_ids * item_bytes)
         data = file.read()
-    if len(data) != k * DOC_BYTES or hashlib.sha256(data).hexdigest() != receipt.docs_sha256:
+    if len(data) != k * receipt.doc_bytes or hashlib.sha256(data).hexdigest() != receipt.docs_sha256:
         remove(receipt_path(folder, receipt.key))
         raise FormatError(f"{path}: documents: got other bytes than were written; run the same command again")
     ends = np.frombuffer(data, "<i8", k)
     records = np.frombuffer(data, "<i8", k, 8 * k)
     pieces = np.frombuffer(data, "<i4", k, 16 * k)
     held_out = np.frombuffer(data, np.bool_, k, 20 * k)
-    return Documents(ends, records, pieces, held_out)
+    digests = np.frombuffer(data, "<u8", 2 * k, 21 * k).reshape(k, 2) if receipt.digested else None
+    return Documents(ends, records, pieces, held_out, digests)
 
 
 def differs(path: Path, what: str = "") -> MismatchError:

@@ -20,7 +20,7 @@ from tokenriver.formats import llmc
 from tokenriver.formats._docindex import index_path, pack_index
 from tokenriver.manifest import ShardInfo
 from tokenriver.partflow import PartFlow
-from tokenriver.parts import differs, part_path, receipt_path
+from tokenriver.parts import differs, receipt_path
 from tokenriver.types import Int64
 
 READ_BYTES = 1 << 20
@@ -101,7 +101,7 @@ class ShardMaker:
         return num_ids
 
     def _open(self, unit: int) -> BinaryIO:
-        path = part_path(self._parts.folder, self._parts.receipts[unit].key)
+        path = self._parts.receipts[unit].path(self._parts.folder)
         with naming(path, "read"):
             return path.open("rb", buffering=0)
 

@@ -4,7 +4,7 @@ Values are frozen dataclasses, contracts are Protocols with read-only properties
 ids, rows) is a column, never a list of objects per token.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ Ids = NDArray[np.integer[Any]]
 """Token ids, 1-D: uint32 where they are computed, uint16 or uint32 where we store them, any integer dtype elsewhere."""
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+UInt64 = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 Json = Mapping[str, Any]
 
@@ -120,6 +121,34 @@ class StreamSource(Source, Protocol):
     ) -> Iterator[DocumentBatch]:
         """Documents of consecutive blocks of one stream that starts at byte `offset` of the decompressed input;
         blocks may end anywhere. `first`: the stream starts at the input's first byte (a byte-order mark is legal)."""
+
+
+# ---------------------------------------------------------------------------------------------- filters
+
+Parameters = Mapping[str, int | float | str]
+"""What stands behind the name of a filter: `length:min_chars=20` has {"min_chars": 20}."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterRule:
+    """Which documents of a batch stay, by their texts or by their lengths in ids, a pure function of each document; or
+    which is the first of its kind in the whole build."""
+
+    reason: str
+    """Under which the balance counts what is dropped."""
+    keep_texts: Callable[[list[bytes]], Bools] | None = None
+    """k texts -> (k,); asked before anything is encoded."""
+    keep_lengths: Callable[[Int64], Bools] | None = None
+    """(k,) ids of each document, framing included -> (k,)."""
+    digest: Callable[[list[bytes]], UInt64] | None = None
+    """k texts -> (k, 2): of documents of one digest the first in input order stays, which is decided at the end."""
+
+
+class Filter(Protocol):
+    """What a module of filters/ offers."""
+
+    def rules(self, parameters: Parameters) -> Sequence[FilterRule]:
+        """The rules that the parameters ask for; InputError for parameters that cannot be meant."""
 
 
 # ------------------------------------------------------------------------------------------- tokenizers

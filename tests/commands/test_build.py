@@ -41,6 +41,19 @@ def test_the_summary_accounts_for_every_row_and_id(tmp_path: Path, capsys: pytes
     assert "bad_rows.jsonl" in ran.out
 
 
+def test_what_filters_drop_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "abc"}\n{"text": "x"}\n{"text": "abcdefgh"}\n')
+    words = ["--tokenizer", "byte", "--filter", "length:min_chars=2", "--max-document-tokens", "5"]
+    ran = tokenriver(capsys, "build", rows, "-o", tmp_path / "c", *words)
+    assert ran.code == 0
+    for out in (ran.out, tokenriver(capsys, "info", tmp_path / "c").out):
+        said = [" ".join(line.split()) for line in out.splitlines()]
+        lines = ["rows read 3", "filtered: min_chars 1", "filtered: max_document_tokens 1 9", "documents that stay 1 4"]
+        for line in lines:
+            assert line in said
+
+
 def test_the_same_options_as_the_function(
     small_input: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,6 +93,9 @@ def test_the_summary_counts_spelled_control_tokens(tmp_path: Path, capsys: pytes
         (["--val-fraction", "0.1", "--val-tokens", "5"], 1, "val_"),
         (["--max-tokens", "many"], 2, "1000000, 1M or 16MiB"),
         (["--framing", "middle"], 2, "eos-before"),
+        (["--filter", "no-such"], 1, "expected one of exact-dedup, length"),
+        (["--filter", "length:min_chars=x"], 1, "min_chars: got 'x'"),
+        (["--max-document-tokens", "0"], 1, "max_document_tokens: got 0"),
         (["--wrong"], 2, "--wrong"),
     ],
 )

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from small_builds import EOS, framed, some_texts, write_rows
-from tokenriver.engines._unit import Done, Finished, Job, Unreadable, Work, held_out, run_unit
+from tokenriver.engines._unit import Done, Finished, Job, Unreadable, Work, run_unit
 from tokenriver.errors import LimitError
+from tokenriver.hashing import held_out
 from tokenriver.parts import part_path, read_documents, read_receipt
 from tokenriver.tokenizers._bytes import ByteTokenizer
 from tokenriver.tokenizers.byte import BYTE

@@ -18,6 +18,7 @@ from fault_harness import (
     every_lie,
     one_shot,
     strike,
+    without_duplicates,
 )
 from faulty_disks import DIE, EIO, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk, files_of, small_build
@@ -26,7 +27,7 @@ from tokenriver.build import BuildReport
 from tokenriver.errors import LimitError, RiverError
 
 Make = Callable[[Path], Scenario]
-SCENARIOS: list[Make] = [one_shot, appended, begun_early]
+SCENARIOS: list[Make] = [one_shot, appended, begun_early, without_duplicates]
 
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -35,6 +36,7 @@ pytestmark = pytest.mark.usefixtures("quick_disk")
 STEPS: dict[Make, dict[str, int]] = {
     one_shot: {DIE: 1, EIO: 1, FULL: 3, SHORT: 5},
     appended: {DIE: 1, EIO: 2, FULL: 5, SHORT: 3},
+    without_duplicates: {DIE: 13, EIO: 19, FULL: 31, SHORT: 23},
     begun_early: {DIE: 2, EIO: 3, FULL: 4, SHORT: 5},
 }
 """Every how many calls one goes wrong, so that all of it takes seconds; the slow tests leave none out."""

@@ -147,12 +147,33 @@ def one_archive(folder: Path) -> Path:
 @pytest.mark.parametrize(("make", "seed", "split"), [(many_files, 1, "0"), (one_archive, 2, "0.1")])
 def test_twenty_five_kills(tmp_path: Path, make: Callable[[Path], Path], seed: int, split: str) -> None:
     """Without a validation split shards are begun while units are being done."""
-    inputs = make(tmp_path / "inputs")
-    options = ("--unit-bytes", "2048", "--shard-tokens", "12000", "--val-fraction", split)
-    campaign = Campaign(inputs, tmp_path, options, random.Random(seed))
+    campaign = _campaign(tmp_path, make, seed, "--val-fraction", split)
     campaign.run(25)
     assert campaign.kills == 25
     assert sum(what.endswith("receipts") and not what.startswith("0 ") for what in campaign.at) >= 8
+
+
+def many_files_with_duplicates(folder: Path) -> Path:
+    many_files(folder)
+    write_rows(folder / "part-2b.jsonl", [*some_texts(70, start=220), *some_texts(20, start=900), *some_texts(50)])
+    return folder
+
+
+def test_four_kills_with_filters(tmp_path: Path) -> None:
+    """Duplicates are left out at the end, after which the units that a rerun begins with are still the first ones."""
+    words = ("--filter", "exact-dedup", "--filter", "length:min_chars=30", "--max-document-tokens", "150")
+    campaign = _campaign(tmp_path, many_files_with_duplicates, 3, *words)
+    campaign.run(4)
+    manifest = tokenriver.open_corpus(tmp_path / "undisturbed").manifest
+    assert manifest is not None
+    filtered = manifest.balance["documents"]["filtered"]
+    assert set(filtered) == {"duplicate", "max_document_tokens", "min_chars"}
+    assert min(filtered.values()) >= 10
+
+
+def _campaign(folder: Path, make: Callable[[Path], Path], seed: int, *words: str) -> Campaign:
+    options = ("--unit-bytes", "2048", "--shard-tokens", "12000", *words)
+    return Campaign(make(folder / "inputs"), folder, options, random.Random(seed))
 
 
 def test_a_kill_of_the_parent_alone_leaves_nobody_at_work(tmp_path: Path) -> None:

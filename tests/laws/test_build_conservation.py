@@ -1,6 +1,6 @@
 """Law 1 for the build, against a reference of lists and loops: every row of every input is a document, skipped by a
-rule, or a listed bad row; every id of every document is in exactly one split, in order, or counted as beyond
-max_tokens."""
+rule, dropped by a filter, or a listed bad row; every id of every document that stays is in exactly one split, in order,
+or counted as beyond max_tokens."""
 
 import shutil
 import tempfile
@@ -17,7 +17,7 @@ from fault_harness import begin_shards_early
 from naive_builds import OPTIONS, SPLITS, Input, Wanted, compare, naive, some_inputs
 from small_builds import EOS, QuickDisk, files_of, small_build
 from tokenriver import files
-from tokenriver.errors import LimitError
+from tokenriver.errors import InputError, LimitError
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,13 @@ def conserves(inputs: list[Input], wanted: Wanted, unit_bytes: int, framing: str
             "format": "llmc" if wanted.exact else "native",
             "unit_bytes": unit_bytes,
             "max_bad": 1.0,
+            "filter": wanted.filter,
+            "max_document_tokens": wanted.max_document_tokens,
         }
+        if not expected.splits and not expected.dropped:
+            with pytest.raises(InputError, match="filters dropped"):
+                small_build(paths, folder / "out", **options)
+            return
         if "train" not in expected.splits:
             with pytest.raises(LimitError, match="nothing to train on"):
                 small_build(paths, folder / "out", **options)
@@ -58,7 +64,7 @@ def conserves(inputs: list[Input], wanted: Wanted, unit_bytes: int, framing: str
                 begin_shards_early(patch)
             expected.bad = _read_bad(expected.bad, folder / "out", paths, options)
         compare(folder / "out", expected)
-        assert tokenriver.verify(folder / "out") == []
+        assert tokenriver.verify(folder / "out", against_inputs=True, inputs_root=folder / "in") == []
         _balanced(folder / "out", len(expected.dropped))
     finally:
         shutil.rmtree(folder)

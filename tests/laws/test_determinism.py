@@ -75,6 +75,24 @@ def test_any_number_of_workers_with_a_bound(tmp_path: Path) -> None:
         small_build(inputs, tmp_path / "all", source="jsonl", include=["*.jsonl", "*.zst"])
 
 
+def test_any_number_of_workers_without_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without a bound, which counts what stays, and whatever of the sort fits into memory."""
+    inputs = some_folder(tmp_path / "in")
+    (inputs / "c.jsonl").write_bytes((inputs / "large.jsonl").read_bytes() * 2)
+    write_rows(inputs / "z.jsonl", [*some_texts(30, start=410), *some_texts(9, start=900)])
+    for max_tokens in (None, 18_000):
+        options = {**OPTIONS, "filter": "exact-dedup", "max_tokens": max_tokens}
+        small_build(inputs, tmp_path / f"here{max_tokens}", **options)
+        expected = files_of(tmp_path / f"here{max_tokens}")
+        for number, (workers, run) in enumerate(((2, 50), (None, 9))):
+            out = tmp_path / f"out{max_tokens}-{number}"
+            monkeypatch.setattr("tokenriver.duplicates.RUN_DOCUMENTS", run)
+            report = small_build(inputs, out, workers=workers, **options)
+            assert files_of(out) == expected
+            assert report.balance["documents"]["filtered"]["duplicate"] >= 30
+    assert tokenriver.verify(tmp_path / "hereNone", against_inputs=True, inputs_root=inputs) == []
+
+
 def test_hash_seeds_and_locales(tmp_path: Path) -> None:
     inputs = some_folder(tmp_path / "in")
     small_build(inputs, tmp_path / "here", **OPTIONS)

@@ -68,6 +68,25 @@ Include = Annotated[
     list[str] | None,
     typer.Option("--include", metavar="GLOB", help="Only these files of a folder (repeatable).", rich_help_panel=INPUT),
 ]
+Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="NAME[:KEY=VALUE,...]",
+        help="Which documents stay: length:min_chars=20, exact-dedup, a dotted name of your own (repeatable).",
+        rich_help_panel=INPUT,
+    ),
+]
+MaxDocumentTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-document-tokens",
+        parser=count,
+        metavar="N",
+        help="Drop documents of more ids, framing included.",
+        rich_help_panel=INPUT,
+    ),
+]
 UnitBytes = Annotated[
     int,
     typer.Option("--unit-bytes", parser=count, metavar="N", help="Text per unit of work.", rich_help_panel=INPUT),

@@ -33,8 +33,10 @@ def balance(values: Values, shards: Mapping[str, int]) -> None:
     rows: list[tuple[object, ...]] = [("rows read", values["rows"], "", "")]
     rows += [(f"  bad: {reason}", count, "", "") for reason, count in values["bad_rows"].items()]
     rows += [(f"  skipped: {reason}", notes[reason], "", "") for reason in NO_DOCUMENT if notes.get(reason)]
+    gone = documents.get("filtered", {})  # a corpus may be older than filters
+    rows += [(f"  filtered: {reason}", count, ids["filtered"][reason] or "", "") for reason, count in gone.items()]
     made = sum(documents["kept"].values()) + documents["beyond_max_tokens"] - documents["cut_in_two"]
-    rows.append(("documents encoded", made, ids["text"] + ids["framing"], ""))
+    rows.append(("documents that stay" if gone else "documents encoded", made, ids["text"] + ids["framing"], ""))
     rows += [(f"  {split}", count, ids["kept"][split], shards[split]) for split, count in documents["kept"].items()]
     if documents["beyond_max_tokens"]:
         rows.append(("  beyond max_tokens", documents["beyond_max_tokens"], ids["beyond_max_tokens"], ""))

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from tokenriver.engines._sieve import Group
 from tokenriver.errors import InputError
 from tokenriver.types import Ids, Int64, Piece, Tokenizer
 
-Group = tuple[list[bytes], Int64, Int64]
-"""Texts, the record of each in its piece, and the number of its piece."""
 SPELLED = "spells-control-token"
 """The note of a document whose text spells a control token of its tokenizer; it is text all the same."""
 FEW = 8
@@ -26,13 +25,13 @@ def encode(
 ) -> tuple[Ids, Int64]:
     """Framed ids and lengths of a group of texts; an InputError names the file and the record of the first text that
     has none. `place` is the unit's pieces, and where the text of a stream's unit begins. Counts notes."""
-    (texts, records, owners), (pieces, offset) = group, place
+    texts, (pieces, offset) = group.texts, place
     if spelled := count_spelled(texts, getattr(tokenizer, "control_tokens", ())):
         notes[SPELLED] = notes.get(SPELLED, 0) + spelled
     try:
         return tokenizer.encode_framed(texts, *edges)
     except InputError as error:
-        for text, record, owner in zip(texts, records.tolist(), owners.tolist(), strict=True):
+        for text, record, owner in zip(texts, group.records.tolist(), group.pieces.tolist(), strict=True):
             try:
                 tokenizer.encode_batch([text])
             except InputError as first:

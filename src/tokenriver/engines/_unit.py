@@ -4,8 +4,6 @@ The same function runs in the calling process and in worker processes. Nothing h
 what time it is or where else the build happens, so a part's bytes depend on its unit alone.
 """
 
-import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,21 +12,19 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.engines import _encoding
+from tokenriver.engines._sampling import Sample, no_sample, take_sample
+from tokenriver.engines._sieve import NO_IDS, Group, Sieve
 from tokenriver.errors import InputError, LimitError
 from tokenriver.files import AtomicFile
+from tokenriver.filtering import NO_FILTERS, Filters
+from tokenriver.hashing import held_out
 from tokenriver.parts import Documents, PieceReceipt, Receipt, part_path, write_documents, write_receipt
 from tokenriver.streams import read_blocks
-from tokenriver.types import Bools, DocumentBatch, Ids, Int64, SourceOptions, Tokenizer
+from tokenriver.types import Bools, DocumentBatch, Ids, Int64, SourceOptions, Tokenizer, UInt64
 from tokenriver.units import Key, Lot, block_digests
 
 ENCODE_BYTES = 1 << 20
 """Text of one native call: larger ones lose to page faults, smaller ones to call overhead (measured)."""
-HOLD_OUT_SALT = b"tokenriver val 1"
-SAMPLE_TEXT_BYTES = 256 << 10
-SAMPLE_RUN_BYTES = 8 << 10
-"""A longer text with a long run without spaces is no sample: reference encoders are quadratic on those."""
-NO_IDS = "no-ids"
-LONG_RUN = re.compile(rb"\S{1024}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +40,8 @@ class Work:
     val_fraction: float
     unit_bytes: int
     options: SourceOptions
+    filters: Filters = NO_FILTERS
+    """Which documents stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +55,6 @@ class Job:
     data: Sequence[bytes | memoryview] | None = None
     offset: int = 0
     prefix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Some of a unit's documents as they were encoded, for the gate."""
-
-    texts: list[bytes]
-    ids: Int64
-    lengths: Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,41 +103,55 @@ class _Progress:
     records: list[Int64] = field(default_factory=list)
     pieces: list[Int64] = field(default_factory=list)
     held_out: list[Bools] = field(default_factory=list)
+    digests: list[UInt64] = field(default_factory=list)
     num_ids: int = 0
+    encoded_ids: int = 0
     text_bytes: int = 0
     rows: dict[int, int] = field(default_factory=dict)
     bad: list[tuple[int, int, int, str]] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
     unreadable: list[tuple[int, str]] = field(default_factory=list)
-    sample: Sample = field(default_factory=lambda: Sample([], np.empty(0, np.int64), np.empty(0, np.int64)))
+    sample: Sample = field(default_factory=no_sample)
 
 
 def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadable:
     """Do one unit up to, not including, the commit of its part."""
-    progress = _Progress()
+    progress, sieve = _Progress(), Sieve(work.filters.rules())
     file = AtomicFile(part_path(work.folder, job.key))
     try:
-        for texts, records, pieces in _regroup(_batches(job, work, progress), progress):
-            group, edges = (texts, records, pieces), (work.before, work.after)
-            ids, lengths = _encoding.encode(tokenizer, group, edges, (job.lot.pieces, job.offset), progress.notes)
-            _take_sample(progress, texts, (ids, lengths), (job.sample_bytes, work))
-            file.write(_narrow(ids, work, tokenizer).data)
-            if not lengths.all():
-                texts, records, pieces = _drop_without_ids(progress, texts, lengths, (records, pieces))
-                lengths = lengths[lengths > 0]
-            _add_documents(progress, texts, lengths, work)
-            progress.records.append(records)
-            progress.pieces.append(pieces)
+        for group in map(sieve.by_text, _regroup(_batches(job, work, progress), progress)):
+            if group.texts:
+                _encode(progress, group, (sieve, file), (job, work, tokenizer))
         if progress.unreadable:
             file.discard()
             return Unreadable(job.key, tuple(progress.unreadable))
         ids_sha256 = file.sha256
-        documents = _documents(progress)
+        documents = _documents(progress, digested=sieve.digest is not None)
         write_documents(file, documents)
-        return Finished(file, _receipt(job, work, progress, (ids_sha256, documents)), progress.sample, work.folder)
+        receipt = _receipt((job, work), progress, (ids_sha256, documents), sieve)
+        return Finished(file, receipt, progress.sample, work.folder)
     except BaseException:
         file.discard()
         raise
+
+
+def _encode(
+    progress: _Progress, group: Group, through: tuple[Sieve, AtomicFile], given: tuple[Job, Work, Tokenizer]
+) -> None:
+    """Encode a group in one native call and write what stays of it."""
+    (sieve, file), (job, work, tokenizer) = through, given
+    place = job.lot.pieces, job.offset
+    ids, lengths = _encoding.encode(tokenizer, group, (work.before, work.after), place, progress.notes)
+    framing = work.before is not None, work.after is not None
+    progress.sample = take_sample(progress.sample, group.texts, (ids, lengths), job.sample_bytes, framing)
+    progress.encoded_ids += len(ids)
+    group, ids, lengths = sieve.by_length(group, _narrow(ids, work, tokenizer), lengths)
+    file.write(ids.data)
+    _add_documents(progress, group.texts, lengths, work)
+    if sieve.digest is not None:
+        progress.digests.append(sieve.digest(group.texts))
+    progress.records.append(group.records)
+    progress.pieces.append(group.pieces)
 
 
 def _batches(job: Job, work: Work, progress: _Progress) -> Iterator[tuple[int, DocumentBatch]]:
@@ -172,9 +175,7 @@ def _batches(job: Job, work: Work, progress: _Progress) -> Iterator[tuple[int, D
             progress.unreadable.append((piece.source, str(error)))
 
 
-def _regroup(
-    batches: Iterator[tuple[int, DocumentBatch]], progress: _Progress
-) -> Iterator[tuple[list[bytes], Int64, Int64]]:
+def _regroup(batches: Iterator[tuple[int, DocumentBatch]], progress: _Progress) -> Iterator[Group]:
     """Texts in groups of about ENCODE_BYTES, with records and pieces; counts rows, bad rows and notes on the way."""
     texts: list[bytes] = []
     records: list[Int64] = []
@@ -193,11 +194,11 @@ def _regroup(
         size += sum(map(len, batch.texts))
         if size >= ENCODE_BYTES:
             progress.text_bytes += size
-            yield texts, np.concatenate(records), np.concatenate(pieces)
+            yield Group(texts, np.concatenate(records), np.concatenate(pieces))
             texts, records, pieces, size = [], [], [], 0
     if texts:
         progress.text_bytes += size
-        yield texts, np.concatenate(records), np.concatenate(pieces)
+        yield Group(texts, np.concatenate(records), np.concatenate(pieces))
 
 
 def _narrow(ids: Ids, work: Work, tokenizer: Tokenizer) -> Ids:
@@ -211,23 +212,6 @@ def _narrow(ids: Ids, work: Work, tokenizer: Tokenizer) -> Ids:
     return ids.astype(work.dtype, copy=False)
 
 
-def _drop_without_ids(
-    progress: _Progress, texts: list[bytes], lengths: Int64, places: tuple[Int64, Int64]
-) -> tuple[list[bytes], Int64, Int64]:
-    """Without framing a text may have no ids at all (a tokenizer that strips spaces): it is noted, and no document."""
-    kept = lengths > 0
-    progress.notes[NO_IDS] = progress.notes.get(NO_IDS, 0) + int(np.count_nonzero(~kept))
-    return [text for text, keep in zip(texts, kept.tolist(), strict=True) if keep], places[0][kept], places[1][kept]
-
-
-def held_out(texts: list[bytes], fraction: float) -> Bools:
-    """Which documents belong to the validation split: a salted hash of the text alone decides, so duplicates stay on
-    one side and more inputs change nothing for the documents that were there."""
-    bound = int(fraction * 2.0**64)
-    hashes = (hashlib.blake2b(text, digest_size=8, key=HOLD_OUT_SALT).digest() for text in texts)
-    return np.fromiter((int.from_bytes(digest, "little") < bound for digest in hashes), np.bool_, len(texts))
-
-
 def _add_documents(progress: _Progress, texts: list[bytes], lengths: Int64, work: Work) -> None:
     ends = progress.num_ids + np.cumsum(lengths)
     progress.ends.append(ends)
@@ -238,20 +222,20 @@ def _add_documents(progress: _Progress, texts: list[bytes], lengths: Int64, work
         progress.held_out.append(np.zeros(len(texts), np.bool_))
 
 
-def _documents(progress: _Progress) -> Documents:
+def _documents(progress: _Progress, *, digested: bool) -> Documents:
     def column(parts: list[Int64]) -> Int64:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     held = np.concatenate(progress.held_out) if progress.held_out else np.empty(0, np.bool_)
     pieces = column(progress.pieces).astype(np.int32)
-    return Documents(column(progress.ends), column(progress.records), pieces, held)
+    digests = np.concatenate([np.empty((0, 2), np.uint64), *progress.digests]) if digested else None
+    return Documents(column(progress.ends), column(progress.records), pieces, held, digests)
 
 
-def _receipt(job: Job, work: Work, progress: _Progress, written: tuple[str, Documents]) -> Receipt:
-    ids_sha256, documents = written
-    docs = hashlib.sha256()
-    for buffer in documents.buffers():
-        docs.update(buffer)
+def _receipt(given: tuple[Job, Work], progress: _Progress, written: tuple[str, Documents], sieve: Sieve) -> Receipt:
+    (job, work), (ids_sha256, documents) = given, written
+    if sieve.without_ids:
+        progress.notes[NO_IDS] = sieve.without_ids
     pieces = []
     for number, (piece, (first, last)) in enumerate(zip(job.lot.pieces, job.lot.blocks, strict=True)):
         digests = block_digests(piece.path, first, last, work.unit_bytes)
@@ -263,38 +247,14 @@ def _receipt(job: Job, work: Work, progress: _Progress, written: tuple[str, Docu
         num_documents=len(documents.ends),
         text_bytes=progress.text_bytes,
         ids_sha256=ids_sha256,
-        docs_sha256=docs.hexdigest(),
+        docs_sha256=documents.sha256,
         pieces=tuple(pieces),
         bad=tuple(progress.bad),
         notes=dict(sorted(progress.notes.items())),
         prefix=job.prefix,
         offset=job.offset,
+        encoded_ids=progress.encoded_ids,
+        dropped=sieve.dropped,
+        digested=documents.digests is not None,
+        once=False,
     )
-
-
-def _take_sample(progress: _Progress, texts: list[bytes], encoded: tuple[Ids, Int64], wanted: tuple[int, Work]) -> None:
-    """Keep some short documents, evenly spread over the batch, with the ids that they were given (framing removed)."""
-    sample_bytes, work = wanted
-    left = sample_bytes - sum(map(len, progress.sample.texts))
-    if left <= 0:
-        return
-    ids, lengths = encoded
-    ends = np.cumsum(lengths)
-    front, back = int(work.before is not None), int(work.after is not None)
-    chosen: list[int] = []
-    step = max(1, sum(map(len, texts)) // left)
-    for i in range(0, len(texts), step):
-        if len(texts[i]) <= left and _is_sample(texts[i]):
-            chosen.append(i)
-            left -= len(texts[i])
-    taken = [ids[ends[i] - lengths[i] + front : ends[i] - back] for i in chosen]
-    old = progress.sample
-    progress.sample = Sample(
-        [*old.texts, *(texts[i] for i in chosen)],
-        np.concatenate([old.ids, *taken]).astype(np.int64),
-        np.concatenate([old.lengths, lengths[chosen] - front - back]),
-    )
-
-
-def _is_sample(text: bytes) -> bool:
-    return len(text) <= SAMPLE_RUN_BYTES or (len(text) <= SAMPLE_TEXT_BYTES and LONG_RUN.search(text) is None)

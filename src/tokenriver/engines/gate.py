@@ -4,7 +4,7 @@ import io
 
 from tokenriver.engines._fates import Fates, how
 from tokenriver.engines._pipe import receive, send
-from tokenriver.engines._unit import Sample
+from tokenriver.engines._sampling import Sample
 from tokenriver.engines.nursery import Ends
 from tokenriver.engines.worker import raise_error, sample_to_json
 from tokenriver.errors import RiverError

@@ -22,7 +22,9 @@ import numpy as np
 
 from tokenriver import errors
 from tokenriver.engines._pipe import Message, receive, send
-from tokenriver.engines._unit import Done, Finished, Job, Outcome, Sample, Unreadable, Work, run_unit
+from tokenriver.engines._sampling import Sample
+from tokenriver.engines._unit import Done, Finished, Job, Outcome, Unreadable, Work, run_unit
+from tokenriver.filtering import Filters, FilterSpec
 from tokenriver.parts import Receipt
 from tokenriver.streams import BLOCK
 from tokenriver.types import Piece, SourceOptions, Tokenizer
@@ -160,13 +162,16 @@ def work_to_json(work: Work) -> dict[str, Any]:
         "val_fraction": work.val_fraction,
         "unit_bytes": work.unit_bytes,
         "options": [options.text_field, separator, options.keep_separator, options.max_row_bytes],
+        "filters": [[spec.as_dict() for spec in work.filters.specs], work.filters.max_document_tokens],
     }
 
 
 def work_from_json(data: dict[str, Any]) -> Work:
     text_field, separator, keep, max_row = data["options"]
     options = SourceOptions(text_field, None if separator is None else bytes.fromhex(separator), keep, max_row)
-    return Work(**{**data, "folder": Path(data["folder"]), "options": options})
+    specs, max_document_tokens = data["filters"]
+    filters = Filters(tuple(map(FilterSpec.from_dict, specs)), max_document_tokens)
+    return Work(**{**data, "folder": Path(data["folder"]), "options": options, "filters": filters})
 
 
 def job_to_json(job: Job) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""Builds without duplicates: the first in input order stays, wherever its likes lie."""
+
+from pathlib import Path
+
+import pytest
+
+import tokenriver
+from small_builds import documents, files_of, framed, manifest_of, small_build, some_texts, write_rows
+from tokenriver.errors import InputError, MismatchError
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+
+
+def test_the_first_in_input_order_stays(tmp_path: Path) -> None:
+    one = write_rows(tmp_path / "a.jsonl", ["x", "y", "x", "é"])
+    two = write_rows(tmp_path / "b.jsonl", ["y", "e\u0301", "z", "é", "z ", ""])
+    report = small_build([one, two], tmp_path / "c", filter="exact_dedup")
+    kept = [("x", 0, 0), ("y", 1, 0), ("é", 3, 0), ("e\u0301", 1, 1), ("z", 2, 1), ("z ", 4, 1)]
+    wanted = [(framed([text])[0], record, source) for text, record, source in kept]
+    assert documents(tmp_path / "c") == wanted
+    assert report.balance["documents"]["filtered"] == {"duplicate": 3}
+    assert report.balance["ids"]["filtered"] == {"duplicate": 2 + 2 + 3}
+    assert report.balance["rows"] == 10
+    assert report.num_documents == 6
+    assert manifest_of(tmp_path / "c")["options"]["filters"] == [{"name": "exact-dedup", "parameters": {}}]
+
+
+def test_what_another_filter_drops_is_nobodys_first(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", ["a", "a", "long enough", "long enough"])
+    report = small_build(path, tmp_path / "c", filter=["exact-dedup", "length:min_chars=2"])
+    assert report.balance["documents"]["filtered"] == {"duplicate": 1, "min_chars": 2}
+
+
+def test_units_of_duplicates_alone(tmp_path: Path) -> None:
+    texts = some_texts(40)
+    once = write_rows(tmp_path / "once.jsonl", texts)
+    thrice = write_rows(tmp_path / "thrice.jsonl", [*texts, *texts, *texts])
+    small_build(once, tmp_path / "one", shard_tokens=900)
+    report = small_build(thrice, tmp_path / "c", filter="exact-dedup", shard_tokens=900, val_fraction=0.0)
+    first, second = (files_of(tmp_path / name) for name in ("one", "c"))
+    assert first.keys() == second.keys()
+    assert {name for name in first if first[name] != second[name]} == {"manifest.json"}
+    assert report.balance["documents"]["filtered"]["duplicate"] == 80
+
+
+@pytest.mark.parametrize("format", ["nanogpt", "megatron"])
+def test_other_formats(tmp_path: Path, format: str) -> None:
+    texts = some_texts(30)
+    path = write_rows(tmp_path / "a.jsonl", [*texts[:20], *texts])
+    small_build(path, tmp_path / "c", filter="exact-dedup", val_fraction=0.3, format=format)
+    held = [*documents_of(tmp_path / "c", "train"), *documents_of(tmp_path / "c", "val")]
+    assert sorted(held) == sorted(framed(texts))
+
+
+def documents_of(out: Path, split: str) -> list[list[int]]:
+    corpus = tokenriver.open_corpus(out, split=split)
+    return [[int(i) for i in corpus.document(number)] for number in range(corpus.num_documents or 0)]
+
+
+def test_max_tokens_counts_what_stays_and_stops_in_time(tmp_path: Path) -> None:
+    texts = some_texts(60)
+    path = write_rows(tmp_path / "a.jsonl", [*texts[:30], *texts[:30], *texts, *some_texts(400, start=100)])
+    everything = small_build(path, tmp_path / "all", filter="exact-dedup")
+    wanted = framed(texts[:50])
+    bound = sum(map(len, wanted))
+    report = small_build(path, tmp_path / "c", filter="exact-dedup", max_tokens=bound)
+    assert [ids for ids, _, _ in documents(tmp_path / "c")] == wanted
+    assert report.balance["documents"]["filtered"]["duplicate"] == 60
+    assert report.balance["unread_inputs"]
+    assert report.units < everything.units / 2
+
+
+def test_an_append_is_refused(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", ["a", "b"])
+    small_build(path, tmp_path / "c", filter="exact-dedup")
+    with pytest.raises(InputError, match="append: got it together with a filter"):
+        small_build(write_rows(tmp_path / "b.jsonl", ["a"]), tmp_path / "c", filter="exact-dedup", append=True)
+
+
+def test_a_part_that_was_damaged_meanwhile(tmp_path: Path) -> None:
+    """Its ids are copied, so they are compared first; the next run does its unit again."""
+    texts = some_texts(30)
+    path = write_rows(tmp_path / "a.jsonl", [*texts, *texts])
+    options = {"filter": "exact-dedup", "val_fraction": 0.2}
+    small_build(path, tmp_path / "good", **options)
+    seen: list[int] = []
+
+    def stop(done: int, total: int) -> None:
+        seen.append(done)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small_build(path, tmp_path / "c", progress=stop, **options)
+    part = sorted((tmp_path / "c" / ".build").glob("*.part"))[3]
+    part.write_bytes(b"\xff" + part.read_bytes()[1:])
+    with pytest.raises(MismatchError, match="run the same command again"):
+        small_build(path, tmp_path / "c", **options)
+    small_build(path, tmp_path / "c", **options)
+    assert files_of(tmp_path / "c") == files_of(tmp_path / "good")
+
+
+def test_what_stayed_is_compared_with_the_inputs(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.jsonl", ["aaa", "bbb", "aaa"])
+    small_build(path, tmp_path / "c", filter="exact-dedup")
+    assert tokenriver.verify(tmp_path / "c", against_inputs=True, inputs_root=tmp_path) == []
+    data = path.read_bytes()
+    write_rows(path, ["aaa", "bbc", "aaa"])
+    assert len(path.read_bytes()) == len(data)
+    (found,) = tokenriver.verify(tmp_path / "c", against_inputs=True, inputs_root=tmp_path)
+    assert "text at byte 2" in found.what
