@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing"),
+    ("extents", "hashing", "splitmix"),
     ("storage",),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "sampler", "quotas", "joining", "masks"),

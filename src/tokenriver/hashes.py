@@ -9,22 +9,17 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenriver.corpus import Corpus
-from tokenriver.types import Bools, Ids, Int64
-
-UInt64 = NDArray[np.uint64]
+from tokenriver.splitmix import STEP, finish
+from tokenriver.types import Bools, Ids, Int64, UInt64
 
 BATCH = 1 << 16
 """Documents hashed at a time."""
 CHUNK = 1 << 16
 """Ids mixed at a time: the temporaries stay in the cache."""
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (27, 30, 31, 32))
+_S32 = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +101,9 @@ def _mixed(places: UInt64, ids: Ids) -> Iterator[UInt64]:
     """Two words for each (place, id), one behind the other: the finaliser of splitmix64, and one more round."""
     words = places << _S32
     words ^= ids.astype(np.uint64)
-    words += _STEP
-    for shift, factor in ((_S30, _MIX_1), (_S27, _MIX_2)):
-        words ^= words >> shift
-        words *= factor
-    words ^= words >> _S31
+    words += STEP
+    finish(words, np.empty_like(words))
     yield words
-    words *= _MIX_1
+    words *= STEP
     words ^= words >> _S32
     yield words

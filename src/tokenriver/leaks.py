@@ -15,8 +15,8 @@ import numpy as np
 from tokenriver.agreement import one_tokenizer, tokenizer_of
 from tokenriver.corpus import Corpus
 from tokenriver.errors import FormatError
-from tokenriver.hashes import Hashes, UInt64, hash_documents
-from tokenriver.types import Bools, Int64
+from tokenriver.hashes import Hashes, hash_documents
+from tokenriver.types import Bools, Int64, UInt64
 
 PIECE = 1 << 16
 """Ids of a document compared in one piece."""

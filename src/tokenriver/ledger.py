@@ -12,27 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.batch import Batch
 from tokenriver.course import LARGEST
 from tokenriver.errors import FormatError, InputError
 from tokenriver.journal import Journal, read_lines
-from tokenriver.types import Int64
+from tokenriver.splitmix import STEP, mixed
+from tokenriver.types import Int64, UInt64
 
-UInt64 = NDArray[np.uint64]
 BITS = 64
-_STEP = np.uint64(0x9E3779B97F4A7C15)
 _HALVES = np.array([[1], [2]], np.uint64)
 _NAME = re.compile(r"rank-(\d{5,})-of-(\d{5,})\.jsonl")
-
-
-def mix(points: UInt64) -> UInt64:
-    """The finaliser of splitmix64, of each point."""
-    points = (points ^ (points >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    points = (points ^ (points >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return points ^ (points >> np.uint64(31))
 
 
 class RowSums:
@@ -45,7 +36,7 @@ class RowSums:
     def __init__(self, seq_len: int) -> None:
         at = np.arange(1, seq_len + 1, dtype=np.uint64)
         sides = [np.uint64(side << 32) for side in range(4)]
-        weights = [mix((side + at) * _STEP) for side in sides]
+        weights = [mixed((side + at) * STEP) for side in sides]
         self._inputs, self._targets = weights[0::2], weights[1::2]
         # rows whose inputs and targets are views of the same ids need one pass instead of two
         self._windows = [np.append(i, np.uint64(0)) for i in self._inputs]
@@ -65,7 +56,7 @@ class RowSums:
             else:
                 sums[half] = _dot(inputs, self._inputs[half]) + _dot(targets, self._targets[half])
         places = numbers.astype(np.uint64) * np.uint64(2) + _HALVES
-        low, high = mix(sums + mix(places * _STEP)).sum(axis=1, dtype=np.uint64).tolist()
+        low, high = mixed(sums + mixed(places * STEP)).sum(axis=1, dtype=np.uint64).tolist()
         return len(numbers), int(numbers[0]) if len(numbers) else -1, low | high << BITS
 
 

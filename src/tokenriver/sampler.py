@@ -14,12 +14,10 @@ from math import isqrt
 from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenriver.errors import InputError, LimitError
-from tokenriver.types import Int64
-
-UInt64 = NDArray[np.uint64]
+from tokenriver.splitmix import STEP, finish
+from tokenriver.types import Int64, UInt64
 
 SORTED_BELOW = 1 << 16
 """Up to this many rows (exclusive) an epoch is a keyed sort."""
@@ -28,10 +26,7 @@ WIDE_FROM = 1 << 48
 CHUNK = 1 << 13
 """Places permuted at once: the temporaries stay in the second-level cache."""
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (27, 30, 31, 32))
+_S32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
@@ -72,7 +67,7 @@ def _ranks(order: Int64) -> Int64:
 def sorted_order(size: int, keys: UInt64) -> Int64:
     """The whole permutation of [0, size), (size,) int64: places sorted by a hash that has no ties."""
     points = np.arange(size, dtype=np.uint64)
-    points *= _STEP
+    points *= STEP
     _mix(points, keys[0], np.empty_like(points), points)
     return np.argsort(points, kind="stable").astype(np.int64, copy=False)
 
@@ -113,14 +108,7 @@ def _feistel(points: UInt64, size: int, keys: UInt64, backwards: bool = False) -
 def _mix(points: UInt64, key: np.uint64, scratch: UInt64, out: UInt64) -> None:
     """out = the finaliser of splitmix64 of (points + key) mod 2^64."""
     np.add(points, key, out=out)
-    np.right_shift(out, _S30, out=scratch)
-    out ^= scratch
-    out *= _MIX_1
-    np.right_shift(out, _S27, out=scratch)
-    out ^= scratch
-    out *= _MIX_2
-    np.right_shift(out, _S31, out=scratch)
-    out ^= scratch
+    finish(out, scratch)
 
 
 def _scale(hashed: UInt64, radix: np.uint64, scratch: UInt64, wide: bool) -> None:

@@ -39,7 +39,7 @@ from tokenriver.manifest import Manifest
 from tokenriver.parts import Receipt
 from tokenriver.sources import text
 from tokenriver.tokenizers.byte import BYTE
-from tokenriver.types import Bools, Ids, Int64, SourceOptions
+from tokenriver.types import Bools, Ids, Int64, SourceOptions, UInt64
 
 Patch = pytest.MonkeyPatch
 BUILD = importlib.import_module("tokenriver.build")
@@ -426,7 +426,7 @@ def seed_plus_epoch(patch: Patch) -> None:
 
 
 def points_past_the_end_folded(patch: Patch) -> None:
-    def walk(points: sampler.UInt64, size: int, keys: sampler.UInt64) -> None:
+    def walk(points: UInt64, size: int, keys: UInt64) -> None:
         sampler._feistel(points, size, keys)
         points %= np.uint64(size)
 
