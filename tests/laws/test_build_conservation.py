@@ -108,7 +108,7 @@ def test_every_document_is_somewhere(
 
 
 @pytest.mark.slow
-@settings(max_examples=3000)
+@settings(max_examples=2000)
 @given(*ASKED)
 def test_every_document_is_somewhere_at_length(
     inputs: list[Input], wanted: Wanted, split: tuple[int | None, float], unit_bytes: int, framing: str, early: bool
