@@ -21,7 +21,7 @@ import mmap
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +42,38 @@ _HEAD_BYTES = 128
 """Of the `.npy` header."""
 _CHECKED_ROWS = 1 << 20
 Blocks = Callable[[], Iterator[Table]]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Rows of several spans each, looked up in a table: what a packing with a plan gives (types.Packing)."""
+
+    seq_len: int
+    tag: str
+    table: Table
+    balance: Mapping[str, int]
+    num_targets: int
+    """Positions with loss of an epoch."""
+    plan: Path | None = None
+    """Where the plan lies, if it is mapped from a file."""
+    chained: bool = False
+    windows: bool = False
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def padding(self) -> int:
+        """Positions of an epoch that no id fills."""
+        return len(self) * self.seq_len - self.num_targets
+
+    def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
+        """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
+        return self.table.spans(rows)
+
+    def starts(self, rows: Int64, epochs: Int64) -> Int64:
+        """River position of each row's first id, (k,) int64."""
+        return self.table.starts[self.table.firsts(rows)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ document of one id has nothing to predict and is left out. The rows are planned 
 for 10^8 documents; the plans of large corpora are kept on disk (`_plans.py`).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,47 +14,12 @@ import numpy as np
 from tokenriver.errors import InputError, LimitError
 from tokenriver.packing._fit import best_fit, count_bins
 from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
-from tokenriver.packing._plans import Wanted, planned
+from tokenriver.packing._plans import Planned, Wanted, planned
 from tokenriver.packing._table import Table
 from tokenriver.types import Int64, River
 
 MOST_TOGETHER = (1 << 31) - 1
 """Documents that can be planned together."""
-
-
-@dataclass(frozen=True, slots=True)
-class BestFit:
-    """Rows of several spans each."""
-
-    seq_len: int
-    tag: str
-    table: Table
-    balance: Mapping[str, int]
-    """river = served + too_short + cut + dropped."""
-    plan: Path | None = None
-    """Where the plan lies, if it is mapped from a file."""
-    windows: bool = False
-    chained: bool = False
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    @property
-    def num_targets(self) -> int:
-        return int(self.table.sizes.sum()) - len(self.table.sizes)
-
-    @property
-    def padding(self) -> int:
-        """Positions of an epoch that no id fills."""
-        return len(self) * self.seq_len - self.num_targets
-
-    def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
-        """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
-        return self.table.spans(rows)
-
-    def starts(self, rows: Int64, epochs: Int64) -> Int64:
-        """River position of each row's first id, (k,) int64."""
-        return self.table.starts[self.table.firsts(rows)]
 
 
 def pack(
@@ -67,7 +31,7 @@ def pack(
     seed: int = 0,
     block_documents: int | None = None,
     plan_dir: str | Path | None = None,
-) -> BestFit:
+) -> Planned:
     """Plan the rows, block_documents at a time (None: all together), or map a plan of plan_dir (None: of the corpus);
     FormatError for a river without document bounds, LimitError if no document makes a row."""
     if phase_shift:
@@ -91,7 +55,8 @@ def pack(
     folder = getattr(river, "plan_folder", None) if plan_dir is None else Path(plan_dir)
     wanted = Wanted(name, seq_len, ends, num_targets)
     table, path = planned(wanted, folder, blocks, insist=plan_dir is not None)
-    return BestFit(seq_len, name, table, {"river": river.num_tokens, "served": served, **lost}, path)
+    balance = {"river": river.num_tokens, "served": served, **lost}
+    return Planned(seq_len, name, table, balance, num_targets, path)
 
 
 def _block_size(asked: int | None, documents: int) -> int:

@@ -12,7 +12,6 @@ ranks sees what nanochat's rank r sees, and any other number of ranks the same g
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,39 +19,9 @@ import numpy as np
 from tokenriver.errors import InputError, LimitError
 from tokenriver.packing._buffer import MAX_ARRIVALS, Fetching, Filled, fill
 from tokenriver.packing._lengths import document_ends
-from tokenriver.packing._plans import Wanted, planned
+from tokenriver.packing._plans import Planned, Wanted, planned
 from tokenriver.packing._table import Table
-from tokenriver.types import Int64, River
-
-
-@dataclass(frozen=True, slots=True)
-class BosAligned:
-    """Full rows of several spans each."""
-
-    seq_len: int
-    tag: str
-    table: Table
-    balance: Mapping[str, int]
-    """river (of all passes) = served + cut + unused."""
-    plan: Path | None = None
-    """Where the plan lies, if it is mapped from a file."""
-    windows: bool = False
-    chained: bool = True
-
-    def __len__(self) -> int:
-        return len(self.table)
-
-    @property
-    def num_targets(self) -> int:
-        return len(self) * self.seq_len
-
-    def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
-        """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
-        return self.table.spans(rows)
-
-    def starts(self, rows: Int64, epochs: Int64) -> Int64:
-        """River position of each row's first id, (k,) int64."""
-        return self.table.starts[self.table.firsts(rows)]
+from tokenriver.types import River
 
 
 def pack(
@@ -69,7 +38,7 @@ def pack(
     readers: int = 1,
     reader_rows: int = 1,
     plan_dir: str | Path | None = None,
-) -> BosAligned:
+) -> Planned:
     """Plan the rows of `passes` over the river: a buffer of at least buffer_documents, fetched fetch_documents at a
     time; row_groups are the documents of each row group of each file (None: all are one). Or map a plan of plan_dir
     (None: of the corpus). FormatError for a river without document bounds, LimitError if there is no row."""
@@ -96,7 +65,7 @@ def pack(
     cut = int((ends[ends.searchsorted(table.starts, "right")] - table.starts - table.sizes).sum())
     read, served = passes * river.num_tokens, len(table) * (seq_len + 1)
     balance = {"river": read, "served": served, "cut": cut, "unused": read - served - cut}
-    return BosAligned(seq_len, tag, table, balance, path)
+    return Planned(seq_len, tag, table, balance, len(table) * seq_len, path, chained=True)
 
 
 def _check(numbers: Mapping[str, int], groups: Sequence[Sequence[int]], documents: int) -> None:
