@@ -3,7 +3,7 @@
 Whatever the number of documents, there are few different lengths, and most questions about rows are sums over them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,46 +57,33 @@ class Runs:
         return out
 
 
-def join(runs: Sequence[Runs]) -> Runs:
-    """The documents of several runs together."""
-    lengths = np.concatenate([np.empty(0, np.int64), *(run.lengths for run in runs)])
-    values, which = np.unique(lengths, return_inverse=True)
-    counts = np.zeros(len(values), np.int64)
-    np.add.at(counts, which, np.concatenate([np.empty(0, np.int64), *(run.counts for run in runs)]))
-    return Runs(values, counts)
-
-
-def count_lengths(river: River, block: int, see: Callable[[Int64, Int64], None]) -> list[Runs]:
-    """The lengths of every `block` documents of a river that has documents, the last ones what is left; `see` is
-    called with (starts, ends) of all documents, some thousands at a time."""
-    out = []
+def count_lengths(river: River, see: Callable[[Int64, Int64], None]) -> Runs:
+    """The lengths of all documents of a river that has bounds; `see` is called with (starts, ends) of them, some
+    thousands at a time."""
     begin = 0
-    for first in range(0, river.num_documents or 0, max(1, block)):
-        table, long = np.zeros(TABLE, np.int64), [np.empty(0, np.int64)]
-        for ends in _ends(river, first, first + block):
-            starts = np.concatenate([[begin], ends[:-1]])
-            begin = int(ends[-1])
-            lengths = ends - starts
-            if int(lengths.min()) < 0:
-                raise FormatError("documents: got an end before the one before it, expected ends that never fall")
-            see(starts, ends)
-            if int(lengths.max()) >= TABLE:
-                long.append(lengths[lengths >= TABLE])
-                lengths = lengths[lengths < TABLE]
-            table += np.bincount(lengths, minlength=TABLE)
-        short = np.flatnonzero(table)
-        values, counts = np.unique(np.concatenate(long), return_counts=True)
-        out.append(Runs(np.concatenate([short, values]), np.concatenate([table[short], counts])))
-    return out
+    table, long = np.zeros(TABLE, np.int64), [np.empty(0, np.int64)]
+    for ends in _ends(river):
+        starts = np.concatenate([[begin], ends[:-1]])
+        begin = int(ends[-1])
+        lengths = ends - starts
+        if int(lengths.min()) < 0:
+            raise FormatError("documents: got an end before the one before it, expected ends that never fall")
+        see(starts, ends)
+        if int(lengths.max()) >= TABLE:
+            long.append(lengths[lengths >= TABLE])
+            lengths = lengths[lengths < TABLE]
+        table += np.bincount(lengths, minlength=TABLE)
+    short = np.flatnonzero(table)
+    values, counts = np.unique(np.concatenate(long), return_counts=True)
+    return Runs(np.concatenate([short, values]), np.concatenate([table[short], counts]))
 
 
-def _ends(river: River, first: int, last: int) -> Iterator[Int64]:
-    """The ends of the documents [first, last), as river positions."""
-    last = min(last, river.num_documents or 0)
+def _ends(river: River) -> Iterator[Int64]:
+    """The ends of all documents, as river positions."""
     if isinstance(river, Corpus):
-        columns = [(begin, ends) for begin, ends, _ in river.documents.between(first, last)]
+        columns = [(begin, ends) for begin, ends, _ in river.documents.between(0, river.num_documents or 0)]
     else:
-        columns = [(0, river.doc_ends()[first:last])]
+        columns = [(0, river.doc_ends())]
     for begin, ends in columns:
         for at in range(0, len(ends), CHUNK):
             yield ends[at : at + CHUNK] + begin

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver import registry
-from tokenriver.lengths import Runs, join
+from tokenriver.lengths import Runs
 from tokenriver.types import Int64, River
 
 BY_LENGTH: Mapping[str, tuple[str, ...]] = {
@@ -82,29 +82,23 @@ def count_windows(river: River, seq_len: int, split: int | None) -> RowStats:
     return RowStats(seq_len, "concat", "", rows, rows * seq_len, 0, balance, split if rows else cut, cut)
 
 
-def rows_by_length(blocks: Sequence[Runs], num_tokens: int, asked: tuple[str, str, int]) -> RowStats:
-    """The rows of (packing, overflow, seq_len), one of BY_LENGTH, for documents that are planned block by block."""
+def rows_by_length(runs: Runs, num_tokens: int, asked: tuple[str, str, int]) -> RowStats:
+    """The rows of (packing, overflow, seq_len), one of BY_LENGTH, for documents that are planned together."""
     name, overflow, seq_len = asked
     if name == "minimind":
-        return _minimind(join(blocks), num_tokens, seq_len)
-    rows = usable = 0
-    lost = {"too_short": 0, "cut": 0, "dropped": 0}
-    longer = 0
-    for runs in blocks:
-        long = runs.longer(seq_len + 1)
-        longer += long.documents
-        lost["too_short"] += int(runs.counts[runs.lengths == 1].sum())
-        if overflow == "truncate":
-            lost["cut"] += long.ids - long.documents * (seq_len + 1)
-        elif overflow == "drop":
-            lost["dropped"] += long.ids
-        whole, rest = _pieces(runs, seq_len, overflow)
-        usable += rest.documents
-        rows += whole + (rest.documents if name == "document" else _best_fit(rest, seq_len))
+        return _minimind(runs, num_tokens, seq_len)
+    long = runs.longer(seq_len + 1)
+    lost = {
+        "too_short": int(runs.counts[runs.lengths == 1].sum()),
+        "cut": long.ids - long.documents * (seq_len + 1) if overflow == "truncate" else 0,
+        "dropped": long.ids if overflow == "drop" else 0,
+    }
+    whole, rest = _pieces(runs, seq_len, overflow)
+    rows = whole + (rest.documents if name == "document" else _best_fit(rest, seq_len))
     served = num_tokens - sum(lost.values())
     # every document that makes rows has one id that is no target
-    targets = served - usable
-    documents = (longer, 0) if overflow == "split" else (0, longer)
+    targets = served - rest.documents
+    documents = (long.documents, 0) if overflow == "split" else (0, long.documents)
     balance = {"river": num_tokens, "served": served, **lost}
     return RowStats(seq_len, name, overflow, rows, targets, rows * seq_len - targets, balance, *documents)
 

@@ -14,7 +14,7 @@ from tokenriver import registry
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.errors import InputError, LimitError
 from tokenriver.layout import whole
-from tokenriver.lengths import Runs, count_lengths, join
+from tokenriver.lengths import Runs, count_lengths
 from tokenriver.rowcounts import BY_LENGTH, RowStats, Windows, count_windows, rows_by_length
 from tokenriver.types import River
 from tokenriver.vocabulary import VocabularyStats, count_vocabulary
@@ -87,22 +87,21 @@ def stats(
     lengths = _seq_lens(river, seq_lens)
     _check_packings(packings)
     notes = list(river.assumptions) if isinstance(river, Corpus) else []
-    windows, blocks = Windows(lengths), None
+    windows, runs = Windows(lengths), None
     if river.num_documents is not None:
-        blocks = count_lengths(river, river.num_documents, windows.see)
+        runs = count_lengths(river, windows.see)
     else:
         notes.append("documents: got a corpus without bounds, so only rows of plain windows are known")
-    all_runs = join(blocks) if blocks is not None else None
     fertility = _bytes_per_token(river, notes)
     longer = {}
-    if all_runs is not None:
-        longer = {seq_len: all_runs.longer(seq_len + 1).ids / river.num_tokens for seq_len in lengths}
-    rows = [row for seq_len in lengths for name in packings for row in _rows(river, blocks, windows, (name, seq_len))]
+    if runs is not None:
+        longer = {seq_len: runs.longer(seq_len + 1).ids / river.num_tokens for seq_len in lengths}
+    rows = [row for seq_len in lengths for name in packings for row in _rows(river, runs, windows, (name, seq_len))]
     return Stats(
         river.num_tokens,
         river.num_documents,
         fertility,
-        _length_stats(all_runs) if all_runs is not None and len(all_runs.lengths) else None,
+        _length_stats(runs) if runs is not None and len(runs.lengths) else None,
         longer,
         tuple(rows),
         count_vocabulary(river, notes) if ids else None,
@@ -130,16 +129,16 @@ def _check_packings(packings: Sequence[str]) -> None:
             raise InputError(f"packings: got {name!r}, expected some of {', '.join(sorted(known))}")
 
 
-def _rows(river: River, blocks: list[Runs] | None, windows: Windows, asked: tuple[str, int]) -> list[RowStats]:
+def _rows(river: River, runs: Runs | None, windows: Windows, asked: tuple[str, int]) -> list[RowStats]:
     """The rows of one packing at one row length, by each overflow that it has; none where they need bounds that the
     corpus does not have."""
     name, seq_len = asked
     if name == "concat":
-        return [count_windows(river, seq_len, windows.split[seq_len] if blocks is not None else None)]
+        return [count_windows(river, seq_len, windows.split[seq_len] if runs is not None else None)]
     if name in BY_LENGTH:
-        if blocks is None:
+        if runs is None:
             return []
-        return [rows_by_length(blocks, river.num_tokens, (name, overflow, seq_len)) for overflow in BY_LENGTH[name]]
+        return [rows_by_length(runs, river.num_tokens, (name, overflow, seq_len)) for overflow in BY_LENGTH[name]]
     return [_planned(river, name, seq_len)]
 
 
