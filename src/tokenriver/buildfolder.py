@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from tokenriver.buildplan import BAD_ROWS_NAME, BuildPlan, plans_of
+from tokenriver.defaults import CHARACTERS_FILE
 from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.files import (
     list_folder,
@@ -121,7 +122,7 @@ def _refuse_strangers(out: Path, name: str) -> None:
     taken = [
         f
         for f in (list_folder(out) if out.is_dir() else [])
-        if f in (BAD_ROWS_NAME, "meta.pkl") or f.startswith((f"{name}_train_", f"{name}_val_"))
+        if f in (BAD_ROWS_NAME, CHARACTERS_FILE) or f.startswith((f"{name}_train_", f"{name}_val_"))
     ]
     if taken:
         raise InputError(f"{out / taken[0]}: belongs to no corpus; remove it, or choose another folder or name")

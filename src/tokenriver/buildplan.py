@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tokenriver.defaults import SHARD_TOKENS, TOKENIZER, UNIT_BYTES
+from tokenriver.defaults import CHARACTERS, SHARD_TOKENS, TOKENIZER, UNIT_BYTES
 from tokenriver.errors import InputError, LimitError
 from tokenriver.files import free_bytes, list_folder
 from tokenriver.filtering import NO_FILTERS, Filters
@@ -106,7 +106,7 @@ def tokenizer_name(given: str | Path | None, like: str | None) -> str:
 
 def usual_framing(like: str | None, tokenizer: str) -> str:
     """The preset's framing; nanoGPT's sets of characters have no marks between documents, and no id for one."""
-    if like == "nanogpt" and (tokenizer == "char" or tokenizer.endswith(".pkl")):
+    if like == "nanogpt" and (tokenizer == CHARACTERS or tokenizer.endswith(".pkl")):
         return "none"
     return str(preset(like).get("framing", "eos-after"))
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver import buildfolder, buildplan, files, registry
+from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.engines.nursery import TokenizerName
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.inputs import InputFile, find_inputs
@@ -17,9 +18,6 @@ from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME
 from tokenriver.reading import Progress, read_documents, refuse_input
 from tokenriver.types import SourceOptions
 
-NAME = "char"
-"""The tokenizer whose vocabulary is its inputs' own."""
-FILE = "meta.pkl"
 CODE_POINTS = 0x110000
 
 
@@ -62,11 +60,11 @@ def settle(
 ) -> TokenizerName:
     """The name of a build's tokenizer, where `char` is the vocabulary in the committed corpus at `out`, or is made now
     of the build's own inputs, in the hidden folder."""
-    if name.name != NAME:
+    if name.name != CHARACTERS:
         return name
-    path = out / FILE
+    path = out / CHARACTERS_FILE
     if not (out / MANIFEST_NAME).exists():
-        path = out / BUILD_FOLDER / FILE
+        path = out / BUILD_FOLDER / CHARACTERS_FILE
         files.make_folder(path.parent)
         with buildfolder.locked(path.parent):
             _write(inputs, options, path, progress)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver.contents import Asked, Contents, Shard, check_tokenizer, look, make_shelf
+from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
@@ -23,10 +24,8 @@ from tokenriver.types import Ids, Int64, Tokenizer
 
 # files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
 CUSTOMARY = ("gpt2", 50256)
-# its vocabulary, meta.pkl, lies beside the shards
-CHARACTERS = "char"
-# a manifest may name a tokenizer, never a file to read or a module to import
 PLAN_FOLDER = "plans"
+# a manifest may name a tokenizer, never a file to read or a module to import
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -258,7 +257,7 @@ class Corpus:
 
     def _customary(self) -> str | None:
         name, largest = CUSTOMARY
-        if self._contents.vocab_size is not None and (self._home / "meta.pkl").is_file():
+        if self._contents.vocab_size is not None and (self._home / CHARACTERS_FILE).is_file():
             return CHARACTERS
         if self._contents.vocab_size not in (None, largest + 1):
             return None

@@ -46,11 +46,14 @@ class Legs:
 
     def course_at(self, step: int) -> Course:
         """The course of a step, which is no earlier than the first."""
-        return self.courses[bisect_right(self.courses, step, key=lambda course: course.step) - 1]
+        return self.courses[self._leg(step)]
+
+    def _leg(self, step: int) -> int:
+        return bisect_right(self.courses, step, key=lambda course: course.step) - 1
 
     def begin(self, step: int) -> int:
         """The micro-batch with which a step begins."""
-        leg = bisect_right(self.courses, step, key=lambda course: course.step) - 1
+        leg = self._leg(step)
         course = self.courses[leg]
         return self.firsts[leg] + (step - course.step) * course.micros
 

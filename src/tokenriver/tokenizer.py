@@ -10,6 +10,7 @@ from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
 from tokenriver import registry
+from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def _in_folder(folder: Path) -> tuple[str, str]:
     if file.is_file():
         return "huggingface", str(file)
     tables = sorted(folder.glob("*.tiktoken"))
-    if not tables and (folder / "meta.pkl").is_file():
-        return "char", str(folder / "meta.pkl")
+    if not tables and (folder / CHARACTERS_FILE).is_file():
+        return CHARACTERS, str(folder / CHARACTERS_FILE)
     if len(tables) != 1:
         raise InputError(
             f"{folder}: tokenizer: got no tokenizer.json and {len(tables)} .tiktoken files, expected one; give the file"

@@ -11,7 +11,7 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment, _output, _report
 from tokenriver.commands import _options as option
-from tokenriver.defaults import SMALL_INPUT, TOKENIZER, UNIT_BYTES
+from tokenriver.defaults import CHARACTERS, SMALL_INPUT, TOKENIZER, UNIT_BYTES
 from tokenriver.engines.nursery import Nursery, TokenizerName
 
 Inputs = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or globs.", show_default=False)]
@@ -56,7 +56,7 @@ def run(
     begin = time.perf_counter()
     search = _environment.tokenizer_folders()
     known = tokenizer or (TOKENIZER if like is None else None)
-    known = None if known == "char" else known  # its vocabulary is that of the inputs, which nobody has read yet
+    known = None if known == CHARACTERS else known  # its vocabulary is that of the inputs, which nobody has read yet
     with _early(inputs, workers, known, encoder) as early, _output.progress(f"building {out}") as report:
         result = tokenriver.build(
             inputs,

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tokenriver.defaults import CHARACTERS_FILE
 from tokenriver.errors import FormatError, LimitError
 from tokenriver.formats import _files
 from tokenriver.formats._mapping import open_regular
 from tokenriver.storage import WrittenFile
 
-NAME = "meta.pkl"
 MAX_BYTES = 4 << 20
 
 
@@ -114,7 +114,9 @@ def _load(path: Path, data: bytes) -> object:
                 raise ValueError(f"{opcode.name}, which a dict of texts and integers does not need")
             step(machine, argument)
     except (ValueError, IndexError, KeyError, OverflowError) as error:
-        raise FormatError(f"{path}: opcode behind byte {at}: got {error}, expected nanoGPT's {NAME}") from error
+        raise FormatError(
+            f"{path}: opcode behind byte {at}: got {error}, expected nanoGPT's {CHARACTERS_FILE}"
+        ) from error
     if len(machine.stack) != 1 or machine.marks or at + 1 != len(data):
         raise FormatError(f"{path}: end at byte {at}: got {len(data) - at - 1} bytes more, expected one dict")
     return machine.stack[0]
@@ -166,7 +168,9 @@ def pack_meta(characters: str) -> bytes:
     out.raw(b"u.")
     out.end()
     if len(out.data) >= MAX_BYTES:
-        raise LimitError(f"characters: got {len(characters)}, expected a {NAME} of less than {MAX_BYTES} bytes")
+        raise LimitError(
+            f"characters: got {len(characters)}, expected a {CHARACTERS_FILE} of less than {MAX_BYTES} bytes"
+        )
     return bytes(out.data)
 
 

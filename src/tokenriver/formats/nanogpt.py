@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tokenriver.defaults import CHARACTERS_FILE
 from tokenriver.errors import FormatError, LimitError
 from tokenriver.formats import _files, _meta
 from tokenriver.formats._bin import has_llmc_magic
@@ -57,7 +58,7 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
 def vocab_size(path: Path) -> int | None:
     """The number of characters by the meta.pkl beside a file; None if there is none, FormatError if it is damaged or
     holds anything but plain texts and numbers."""
-    meta = path.with_name("meta.pkl")
+    meta = path.with_name(CHARACTERS_FILE)
     return len(_meta.read_meta(meta)) if meta.is_file() else None
 
 

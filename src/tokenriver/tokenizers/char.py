@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenriver import registry
+from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.errors import InputError
 from tokenriver.storage import WrittenFile
 from tokenriver.tokenizers import _pieces, _text
 from tokenriver.types import Ids, Int32, Int64
 
 SUFFIXES = (".pkl",)
-NAME = "char"
-FILE = "meta.pkl"
 ASCII = 128
 
 
@@ -33,7 +32,7 @@ class CharTokenizer:
     """Id by code point, -1 for what is no character of the vocabulary; the last entry stands for all beyond."""
     pieces: tuple[bytes, ...]
     fingerprint: str
-    name: str = NAME
+    name: str = CHARACTERS
     bos_id: int | None = None
     eos_id: int | None = None
     pad_id: int | None = None
@@ -81,7 +80,9 @@ class CharTokenizer:
 
     def write_beside(self, folder: Path) -> WrittenFile:
         """Write the vocabulary as nanoGPT's meta.pkl into a folder, by the commit protocol."""
-        written: WrittenFile = registry.load("formats", "nanogpt").write_characters(folder / FILE, self.letters)
+        written: WrittenFile = registry.load("formats", "nanogpt").write_characters(
+            folder / CHARACTERS_FILE, self.letters
+        )
         return written
 
     def _unknown(self, place: int, points: NDArray[np.integer], lengths: Int64) -> InputError:
@@ -123,15 +124,15 @@ def make(letters: str) -> CharTokenizer:
 def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> CharTokenizer:
     """The vocabulary in the file of that path, or the meta.pkl of the first folder of `search` that has one; there is
     one encoder only. FormatError for what is no meta.pkl."""
-    path = Path(name) if name != NAME else _searched(search)
+    path = Path(name) if name != CHARACTERS else _searched(search)
     return make(registry.load("formats", "nanogpt").read_characters(path))
 
 
 def _searched(search: Sequence[Path]) -> Path:
     for folder in search:
-        if (folder / FILE).is_file():
-            return folder / FILE
-    looked = ", ".join(str(folder / FILE) for folder in search) or "nowhere"
+        if (folder / CHARACTERS_FILE).is_file():
+            return folder / CHARACTERS_FILE
+    looked = ", ".join(str(folder / CHARACTERS_FILE) for folder in search) or "nowhere"
     raise InputError(
         f"tokenizer: got 'char' without its vocabulary, looked for {looked}; give the path of a meta.pkl "
         "(tokenriver tokenizer characters INPUT... -o meta.pkl makes one)"
