@@ -14,10 +14,11 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix"),
+    ("extents", "hashing", "splitmix", "messages"),
     ("storage",),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
-    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "sampler", "quotas", "joining", "masks"),
+    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates"),
+    ("sampler", "quotas", "joining", "masks", "chat"),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
@@ -46,7 +47,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
     from tokenriver.characters import CharactersReport, write_characters
+    from tokenriver.chat import Chat, load_chat
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
     from tokenriver.leaks import Leaks, leaks
     from tokenriver.loader import Loader
+    from tokenriver.messages import Message
     from tokenriver.mixing import Mixture
     from tokenriver.plan import Plan, plan
     from tokenriver.stats import Stats, stats
@@ -42,6 +44,7 @@ __all__ = [
     "Batch",
     "BuildReport",
     "CharactersReport",
+    "Chat",
     "ConvertReport",
     "Corpus",
     "Finding",
@@ -50,6 +53,7 @@ __all__ = [
     "Leaks",
     "LimitError",
     "Loader",
+    "Message",
     "MismatchError",
     "MissingPackageError",
     "Mixture",
@@ -63,6 +67,7 @@ __all__ = [
     "convert",
     "estimate",
     "leaks",
+    "load_chat",
     "load_tokenizer",
     "open_corpus",
     "plan",
@@ -80,11 +85,13 @@ _HOMES = {
     "Batch": "batch",
     "BuildReport": "build",
     "CharactersReport": "characters",
+    "Chat": "chat",
     "ConvertReport": "convert",
     "Corpus": "corpus",
     "Finding": "verify",
     "Leaks": "leaks",
     "Loader": "loader",
+    "Message": "messages",
     "Mixture": "mixing",
     "Origin": "trace",
     "Plan": "plan",
@@ -95,6 +102,7 @@ _HOMES = {
     "convert": "convert",
     "estimate": "estimate",
     "leaks": "leaks",
+    "load_chat": "chat",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "plan": "plan",

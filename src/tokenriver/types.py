@@ -123,6 +123,18 @@ class StreamSource(Source, Protocol):
         blocks may end anywhere. `first`: the stream starts at the input's first byte (a byte-order mark is legal)."""
 
 
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """Some encoded texts or examples as columns."""
+
+    ids: Ids
+    """(n,) uint32, one after another."""
+    lengths: Int64
+    """(k,) ids of each."""
+    loss_mask: Bools | None = None
+    """(n,): is the id trained, that is, predicted with loss? None: all are."""
+
+
 # ---------------------------------------------------------------------------------------------- filters
 
 Parameters = Mapping[str, int | float | str]

@@ -1,7 +1,7 @@
 """A tokenizer with two encoders: a fast one, and the reference whose ids are right by definition."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -34,8 +34,13 @@ class BpeTokenizer:
     reference: Reference
     to_bytes: Callable[[Sequence[int] | Ids], bytes]
     fast: Fast | None
-    control_tokens: tuple[bytes, ...] = ()
-    """What special tokens look like; a text that spells one is text."""
+    special_ids: Mapping[str, int] = field(default_factory=dict)
+    """Special tokens by what they look like; a text that spells one is text."""
+
+    @property
+    def control_tokens(self) -> tuple[bytes, ...]:
+        """What special tokens look like."""
+        return tuple(name.encode() for name in self.special_ids)
 
     @property
     def encoder(self) -> str:

@@ -64,7 +64,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         reference=reference,
         to_bytes=_decoder(config, library, names),
         fast=_fast(config, library, size, reference) if known_encoder(encoder) == "fast" else None,
-        control_tokens=tuple(t.content.encode() for t in library.get_added_tokens_decoder().values() if t.special),
+        special_ids={t.content: i for i, t in library.get_added_tokens_decoder().items() if t.special},
     )
 
 

@@ -1,0 +1,1 @@
+"""Conversation -> pieces of text and of special tokens, one chat template a file."""
