@@ -38,7 +38,7 @@ Trace = Callable[[FrameType, str, Any], Any]
 
 
 class Hang(BaseException):
-    """A reading took longer than PATIENCE_S; no handler of Exception swallows it."""
+    """A reading took more than PATIENCE_S of the processor's time; no handler of Exception swallows it."""
 
 
 def load(folder: Path) -> Files:
@@ -59,8 +59,8 @@ def seeds(parser: str, corpus: Path = CORPUS) -> list[Path]:
 
 def judge(read: Parser, folder: Path) -> str:
     """What came of a reading: "read", or the class of a refusal. Raises whatever is a finding."""
-    handler = signal.signal(signal.SIGALRM, _give_up)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    handler = signal.signal(signal.SIGPROF, _give_up)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     try:
         read(folder)
     except RiverError as error:
@@ -69,8 +69,8 @@ def judge(read: Parser, folder: Path) -> str:
             raise AssertionError(f"a message of {len(text)} characters") from error
         return type(error).__name__
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, handler)
     return "read"
 
 
