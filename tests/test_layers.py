@@ -188,7 +188,11 @@ def test_no_silenced_checker(path: Path) -> None:
 
 def test_the_tree_knows_no_place_outside_itself() -> None:
     root = SOURCE.parent.parent
-    kept = [p for folder in ("src", "tests", "scripts", "docs", "benchmarks") for p in (root / folder).rglob("*")]
+    kept = [
+        p
+        for folder in ("src", "tests", "scripts", "docs", "benchmarks", "examples")
+        for p in (root / folder).rglob("*")
+    ]
     texts = [
         p for p in kept if p.suffix in (".py", ".md", ".toml", "") and p.is_file() and "__pycache__" not in p.parts
     ]

@@ -1,0 +1,4 @@
+"""A small GPT trained on batches of tokenriver, on a CPU, in minutes.
+
+They need torch: pip install 'tokenriver[torch]'.
+"""
