@@ -453,6 +453,7 @@ fetch([Download(sys.argv[1], Path(sys.argv[2]))], access=Access(), sleep=time.sl
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_part_that_the_next_takes_up(web: Web, tmp_path: Path) -> None:
     url = web.put("a.bin", DATA, {"cut": 150_000}, *[{"status": 503, "headers": {"Retry-After": "300"}}] * 9)
     path = tmp_path / "a.bin"

@@ -70,7 +70,7 @@ class RecipeFile:
     sha256: str | None = None
     split: str = TRAIN
     use: str = ""
-    """ "tokenizer": it is no text, but what encodes them."""
+    """ "tokenizer": it is no text, but what encodes them; the build gets the first such file, others lie beside."""
 
     @property
     def is_pattern(self) -> bool:
@@ -196,8 +196,8 @@ def _check_whole(path: Path, recipe: Recipe, top: dict[str, Any]) -> None:
             raise FormatError(
                 f"{path}: files.path: got the pattern {file.path!r}, expected a name; only a hub can list its files"
             )
-    if not recipe.splits or sum(file.use != "" for file in recipe.files) > 1:
-        raise FormatError(f"{path}: files: expected at least one text and at most one tokenizer")
+    if not recipe.splits:
+        raise FormatError(f"{path}: files: got tokenizers alone, expected a text")
     if recipe.train_characters is not None and (recipe.command or len(recipe.files) != 1):
         raise FormatError(f"{path}: train_characters: expected a build of one file; leave it out")
     if recipe.command and (recipe.command.count("{files}") != 1 or "{" in recipe.command[0]):

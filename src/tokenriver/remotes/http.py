@@ -194,4 +194,4 @@ def _cure(url: str, status: int) -> str:
 
 
 def _words(error: BaseException) -> str:
-    return str(error).strip()[:300] or type(error).__name__
+    return " ".join(str(error).split())[:300] or type(error).__name__

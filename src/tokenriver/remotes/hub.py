@@ -21,13 +21,15 @@ def list_files(repository: str, revision: str, pattern: str, access: Access) -> 
     name = f"hf://datasets/{repository}"
     try:
         found: dict[str, Any] = files.find(top, detail=True)
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{name}: found no such data set, revision or folder ({'/'.join(words[:plain])!r} at {revision!r}); check "
-            "the name, and that it is a data set and no model; if it is private or has terms, set HF_TOKEN"
-        ) from error
     except (OSError, ValueError) as error:
-        raise InputError(f"{name}: cannot be listed: {str(error)[:300]}; check the network and the address") from error
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if isinstance(error, FileNotFoundError) or status in (401, 403, 404):
+            raise InputError(
+                f"{name}: found no such data set, revision or folder ({'/'.join(words[:plain])!r} at {revision!r}); "
+                "check the name, and that it is a data set and no model; if it is private or has terms, set HF_TOKEN"
+            ) from error
+        said = " ".join(str(error).split())[:300]
+        raise InputError(f"{name}: cannot be listed: {said}; check the network and the address") from error
     listed = [_row(path, repository, info) for path, info in found.items()]
     chosen = sorted(row for row in listed if _matches(row[0].split("/"), words))
     if not chosen:

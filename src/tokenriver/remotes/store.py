@@ -69,7 +69,7 @@ class OtherAnswer:
 
 def _mapped(url: str, error: Exception) -> Exception:
     """Each store has errors of its own: only what says that something is missing, forbidden or may pass is known."""
-    words = str(error).strip()[:300] or type(error).__name__
+    words = " ".join(str(error).split())[:300] or type(error).__name__
     if isinstance(error, FileNotFoundError | IsADirectoryError):
         return InputError(f"{shown(url)}: no such file; check the address")
     if isinstance(error, OSError) and not isinstance(error, PermissionError):
