@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -331,6 +332,22 @@ def test_other_stores_of_fsspec(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=what):
             get(Download(f"file://{tmp_path}/{name}", tmp_path / "b.bin"))
     assert names(tmp_path) == ["here.bin", "there.bin"]
+
+
+def test_a_store_without_a_wire(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(downloading.STORES, "memory", "store")
+    disk = fsspec.filesystem("memory")
+    disk.pipe("/bucket/a.bin", DATA)
+    get(Download("memory://bucket/a.bin", tmp_path / "a.bin", len(DATA), sha(DATA)))
+    assert (tmp_path / "a.bin").read_bytes() == DATA
+    disk.rm("/bucket", recursive=True)
+
+
+def test_a_store_whose_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(MissingPackageError, match=r"s3:// needs a package .*pip install 'tokenriver\[remote\]'"):
+        get(Download("s3://bucket/a.bin", tmp_path / "a.bin"))
+    assert names(tmp_path) == []
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,7 @@ class _Run:
     tries_again: int = 0
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
     """(bytes that are there, bytes of the whole) of each file, as far as they are known."""
+    folders: set[Path] = field(default_factory=set)
     stores: dict[str, Store] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
@@ -117,6 +118,13 @@ class _Run:
             if key not in self.stores:
                 self.stores[key] = registry.load("remotes", key).open_store(self.access)
             return self.stores[key]
+
+    def make_folder(self, folder: Path) -> None:
+        """Once each: it is a wait for the disk."""
+        with self.lock:
+            if folder not in self.folders:
+                files.make_folder(folder)
+                self.folders.add(folder)
 
     def close(self) -> None:
         """Break off what is still open."""
@@ -168,7 +176,7 @@ def _one(run: _Run, wanted: Download) -> None:
             size = wanted.path.stat().st_size
             run.tell(wanted, size, size)
             return
-        files.make_folder(wanted.path.parent)
+        run.make_folder(wanted.path.parent)
         with hold_lock(part_name(wanted.path)) as held:
             if not held:
                 raise InputError(f"{wanted.path}: is being fetched by another process; wait for it, then run again")

@@ -17,7 +17,7 @@ from tokenriver.build import BuildReport, build
 from tokenriver.downloading import DownloadReport, Note, Progress, Sleep, fetch
 from tokenriver.errors import FormatError, InputError
 from tokenriver.files import make_folder, naming, write_atomic
-from tokenriver.recipe import Recipe, RecipeFile, read_recipe
+from tokenriver.recipe import TRAIN, Recipe, RecipeFile, hub_files, read_recipe
 from tokenriver.wire import Access, Download, scheme, shown
 
 LIST = ".files.json"
@@ -234,18 +234,22 @@ def _cut(path: Path, share: float) -> list[Path]:
 
 
 def fetch_inputs(
-    inputs: Sequence[str], cache_dir: str | Path, fetcher: Callable[[list[Download]], DownloadReport]
+    inputs: Sequence[str], cache_dir: str | Path, access: Access, fetcher: Callable[[list[Download]], DownloadReport]
 ) -> list[str]:
-    """Inputs of a build, each address replaced by the file that it was fetched to."""
-    wanted = {word: _input(word, Path(cache_dir)) for word in inputs if scheme(word)}
+    """Inputs of a build, each address replaced by the files that it was fetched to."""
+    wanted = {word: _input(word, Path(cache_dir) / "inputs", access) for word in inputs if scheme(word)}
     if wanted:
-        fetcher(list(wanted.values()))
-    return [str(wanted[word].path) if word in wanted else word for word in inputs]
+        fetcher([item for found in wanted.values() for item in found])
+    return [path for word in inputs for path in ([str(item.path) for item in wanted[word]] if scheme(word) else [word])]
 
 
-def _input(url: str, cache_dir: Path) -> Download:
+def _input(url: str, folder: Path, access: Access) -> list[Download]:
     """One folder an address, its name from the address alone, so that corpora do not depend on the cache's place."""
+    place = folder / hashlib.sha256(url.encode()).hexdigest()[:12]
+    if scheme(url) == "hf":
+        recipe = hub_files(url)
+        return [item for item, _ in _downloads(recipe, TRAIN, place, _where(recipe, None, access))]
     name = shown(url).rpartition("/")[2]
     if not rules.PLAIN[1](name):
         raise InputError(f"{shown(url)}: name: got {name!r}, expected {rules.PLAIN[0]}; download it under such a name")
-    return Download(url, cache_dir / "inputs" / hashlib.sha256(url.encode()).hexdigest()[:12] / name)
+    return [Download(url, place / name)]

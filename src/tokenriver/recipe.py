@@ -20,6 +20,7 @@ FOLDER = Path(__file__).with_name("recipes")
 LARGEST_RECIPE = 1 << 20
 TRAIN = "train"
 _SPAN = re.compile(r"\{(\d+)\.\.(\d+)\}")
+_HUB = re.compile(r"hf://datasets/([A-Za-z0-9_.-]{1,96}/[A-Za-z0-9_.-]{1,96})(?:@([A-Za-z0-9_.-]{1,100}))?/(.+)")
 _WORD = r"(?![.-])[A-Za-z0-9._=+*?{}-]{1,100}"
 _URL = rules.matching(r"(https?|file|s3|gs|gcs)://[^\s?#@]{1,1000}", "an address such as https://host/folder/")
 _TEXT: Rule = ("a text of 1 to 2000 characters", lambda value: isinstance(value, str) and 0 < len(value) <= 2000)
@@ -140,6 +141,17 @@ def read_recipe(name: str | Path) -> Recipe:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: got no TOML ({error}), expected a recipe; correct it") from error
     return _recipe(path, values)
+
+
+def hub_files(url: str) -> Recipe:
+    """The files of a data set on the Hub at hf://datasets/OWNER/NAME[@REVISION]/PATH, where PATH may have a *."""
+    found = _HUB.fullmatch(url)
+    if found is None or not _FILE["path"][1](found[3]) or "{" in found[3]:
+        kind = (
+            "" if url.startswith("hf://datasets/") else " (this is a model: data sets have datasets/ before the owner)"
+        )
+        raise InputError(f"{url}: got no address of files{kind}, expected hf://datasets/OWNER/NAME[@REVISION]/PATH")
+    return Recipe("inputs", url, "", (RecipeFile(found[3]),), hub=found[1], revision=found[2] or "main")
 
 
 def _recipe(path: Path, values: dict[str, Any]) -> Recipe:

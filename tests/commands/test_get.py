@@ -96,8 +96,29 @@ def test_inputs_of_a_build_may_be_addresses(web: Web, tmp_path: Path, capsys: py
     assert "missing.jsonl: got 404" in ran.err
     ran = tokenriver(capsys, "build", f"{web.url}/", "-o", tmp_path / "c")
     assert "name: got ''" in ran.err
+    ran = tokenriver(capsys, "build", "hf://owner/name/a.jsonl", "-o", tmp_path / "c")
+    assert "this is a model: data sets have datasets/ before the owner" in ran.err
     with pytest.raises(tr.InputError, match="download it first, as the command"):
         tr.build(url, tmp_path / "c")
+
+
+def test_an_input_on_the_hub(
+    web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.put("datasets/o/n/resolve/v1/data/a.jsonl", ROWS)
+    with monkeypatch.context() as patch:
+        patch.setenv("HF_ENDPOINT", web.url)
+        patch.setenv("HF_TOKEN", "hf_secret")
+        words = ["build", "hf://datasets/o/n@v1/data/a.jsonl", "-o", tmp_path / "out", "--tokenizer", "byte", "--json"]
+        assert tokenriver(capsys, *words).json()["num_documents"] == 2
+    assert web.tokens == ["Bearer hf_secret"]
+
+
+@pytest.mark.parametrize("path", ["", "../a", "/a", "a//b", ".a", "a/{0..3}", "a?b=c#d"])
+def test_what_is_no_path_on_the_hub(tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str) -> None:
+    ran = tokenriver(capsys, "build", f"hf://datasets/o/n/{path}", "-o", tmp_path / "c")
+    assert (ran.code, list(tmp_path.iterdir())) == (1, [])
+    assert "expected hf://datasets/OWNER/NAME[@REVISION]/PATH" in ran.err
 
 
 def test_a_corpus_does_not_know_where_the_cache_was(

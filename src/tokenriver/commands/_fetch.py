@@ -18,7 +18,7 @@ def note(text: str) -> None:
 
 def local(inputs: Sequence[str]) -> list[str]:
     """Inputs of a build, addresses replaced by files in the cache, fetched now if they are not there."""
-    return getting.fetch_inputs(inputs, _environment.cache_folder(), _fetch)
+    return getting.fetch_inputs(inputs, _environment.cache_folder(), _environment.access(), _fetch)
 
 
 def _fetch(downloads: list[Download]) -> DownloadReport:

@@ -60,7 +60,7 @@ def run(
         raise typer.BadParameter("got no RECIPE, expected a name of --list or a .toml file")
     begin = time.perf_counter()
     asked = recipe.read_recipe(name)
-    with _output.progress(f"fetching {asked.name}") as fetching, _output.progress("building") as building:
+    with _output.progress(f"getting {asked.name}") as report:
         found = getting.get(
             asked,
             out,
@@ -72,8 +72,8 @@ def run(
             split=split,
             workers=workers,
             search=_environment.tokenizer_folders(),
-            progress=fetching,
-            building=building,
+            progress=report,
+            building=report,
             note=_fetch.note,
         )
     if json:
