@@ -18,7 +18,8 @@ class Served:
     tricks: list[dict[str, Any]] = field(default_factory=list)
     """One for each request, in order; after the last one the file is served. Keys: status, headers, body, cut (bytes
     that are sent before the connection breaks), ranges (False: the whole file comes, whatever was asked), length (what
-    is promised; None: nothing), chunked, serve (another Served from here on)."""
+    is promised; None: nothing), chunked, serve (another Served from here on), hang (nothing more
+    comes behind the cut, and the connection stays)."""
 
 
 @dataclass
@@ -31,6 +32,9 @@ class Web:
     tokens: list[str | None] = field(default_factory=list)
     """The Authorization header of each."""
     url: str = ""
+    hanging: threading.Event = field(default_factory=threading.Event)
+    """A client waits for the rest of an answer."""
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def put(self, path: str, data: bytes, *tricks: dict[str, Any], tag: str | None = '"1"', **headers: str) -> str:
         """Serve bytes; the address."""
@@ -91,9 +95,19 @@ class _Handler(BaseHTTPRequestHandler):
         if trick.get("chunked"):
             sent = b"%x\r\n%s\r\n" % (len(sent), sent) + (b"0\r\n\r\n" if "cut" not in trick else b"")
         self.wfile.write(sent)
+        if trick.get("hang"):
+            self.web.hanging.set()
+            self.web.ended.wait()
         if "cut" in trick or trick.get("length", len(body)) != len(body):
             self.wfile.flush()
             self.close_connection = True
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is no news."""
 
 
 @contextmanager
@@ -101,14 +115,14 @@ def serving() -> Iterator[Web]:
     """A server for as long as the block lasts."""
     web = Web()
     handler = type("Handler", (_Handler,), {"web": web})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), handler)
     web.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield web
     finally:
+        web.ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

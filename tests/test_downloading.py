@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopback import Served, Web, serving
+from scripted_store import Scripted
 from small_builds import QuickDisk
 from tokenriver import downloading, files, partfile, registry
 from tokenriver.downloading import DownloadReport, fetch
 from tokenriver.errors import InputError, LimitError, MismatchError, MissingPackageError
-from tokenriver.files import System
 from tokenriver.locks import hold_lock
 from tokenriver.wire import Access, Download, shown
 
@@ -163,7 +163,7 @@ def test_bytes_behind_the_last_journal_line_are_not_trusted(
     with pytest.raises(InputError, match="503"):
         get(wanted)
     with (tmp_path / ".a.bin.part").open("ab") as file:
-        file.write(bytes(5000))
+        file.write(bytes(400_000))
     get(wanted)
     assert (tmp_path / "a.bin").read_bytes() == DATA
     assert web.ranges("a.bin")[-1] == "bytes=100000-"
@@ -266,6 +266,15 @@ def test_one_failure_stops_the_others_and_is_the_one_that_is_told(web: Web, tmp_
     assert all(path.read_bytes() == DATA for path in tmp_path.glob("f*"))
 
 
+def test_a_failure_elsewhere_ends_a_wait_for_a_server_that_says_nothing_more(web: Web, tmp_path: Path) -> None:
+    hangs = Download(web.put("a.bin", DATA, {"cut": 1000, "hang": True}), tmp_path / "a.bin")
+    silent = Download(web.put("b.bin", DATA, {"cut": 0, "hang": True, "length": 5}), tmp_path / "b.bin")
+    fails = Download(web.put("c.bin", DATA, *[{"status": 503}] * 9), tmp_path / "c.bin")
+    with pytest.raises(InputError, match=r"c.bin: the server said 503"):
+        fetch([hangs, silent, fails], access=Access(), sleep=lambda seconds: web.hanging.wait())
+    assert names(tmp_path) == [".a.bin.part", ".a.bin.part.journal"]
+
+
 def test_nobody_answers(tmp_path: Path) -> None:
     slept: list[float] = []
     with pytest.raises(InputError, match=r"the connection failed: .* after 6 tries; 0 bytes are kept"):
@@ -362,33 +371,6 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------------------------------------- without a wire
 
 
-class Scripted:
-    """A store whose answers end after the next number of bytes."""
-
-    def __init__(self, body: bytes, cuts: list[int], tag: str) -> None:
-        self.body, self.cuts, self.tag = body, cuts, tag
-
-    def open_store(self, access: Access) -> "Scripted":
-        return self
-
-    def open(self, url: str, start: int, token: str | None) -> "ScriptedAnswer":
-        return ScriptedAnswer(self, start, self.cuts.pop(0) if self.cuts else len(self.body))
-
-    def close(self) -> None: ...
-
-
-class ScriptedAnswer:
-    def __init__(self, store: Scripted, start: int, most: int) -> None:
-        self.start, self.size, self.tag = start, len(store.body), store.tag
-        self._rest = store.body[start : start + most]
-
-    def read(self) -> bytes:
-        data, self._rest = self._rest[:150], self._rest[150:]
-        return data
-
-    def close(self) -> None: ...
-
-
 @settings(max_examples=30)
 @given(cuts=st.lists(st.integers(0, 400), max_size=5), size=st.integers(0, 2000), tag=st.sampled_from(["x", ""]))
 def test_any_cuts_give_the_same_bytes(cuts: list[int], size: int, tag: str) -> None:
@@ -402,61 +384,6 @@ def test_any_cuts_give_the_same_bytes(cuts: list[int], size: int, tag: str) -> N
         assert names(path.parent) == ["x"]
         assert report.fetched_bytes >= size
         assert report.fetched_bytes == size or not tag
-
-
-class LastCall(System):
-    """A disk whose power goes before one of its calls."""
-
-    def __init__(self, calls: int) -> None:
-        self.left = calls
-
-    def _count(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise KeyboardInterrupt
-
-    def write(self, fd: int, data: memoryview) -> int:
-        self._count()
-        return super().write(fd, data)
-
-    def fsync(self, fd: int) -> None:
-        self._count()
-
-    def replace(self, source: Path, target: Path) -> None:
-        self._count()
-        super().replace(source, target)
-
-    def truncate(self, fd: int, size: int) -> None:
-        self._count()
-        super().truncate(fd, size)
-
-    def unlink(self, path: Path) -> None:
-        self._count()
-        super().unlink(path)
-
-
-def test_stopped_before_any_call_to_the_disk_the_next_run_gives_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(partfile, "KEEP_BYTES", 200)
-    stops = 0
-    for calls in range(100):
-        store = Scripted(DATA[:1000], [], "x")
-        monkeypatch.setattr(registry, "load", lambda kind, name, store=store: store)
-        wanted = Download("http://nowhere/x", tmp_path / f"{calls}" / "x")
-        monkeypatch.setattr(files, "system", LastCall(calls))
-        try:
-            get(wanted)
-        except KeyboardInterrupt:
-            stops += 1
-            assert not wanted.path.exists() or wanted.path.read_bytes() == DATA[:1000]
-        monkeypatch.setattr(files, "system", QuickDisk())
-        get(wanted)
-        assert wanted.path.read_bytes() == DATA[:1000]
-        assert [name for name in names(wanted.path.parent) if not name.endswith(".journal")] == ["x"]
-        if stops <= calls:
-            break
-    assert stops > 15
 
 
 KILLED = """

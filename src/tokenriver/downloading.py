@@ -6,7 +6,7 @@ another version by then gives all of it anew, and a file has its name only when 
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +64,7 @@ def fetch(
     pool = ThreadPoolExecutor(max_workers=max(1, min(threads, len(downloads))), thread_name_prefix="fetch")
     try:
         futures: list[Future[None]] = [pool.submit(_one, run, item) for item in downloads]
-        for future in futures:
+        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
             run.result(future)
     finally:
         run.stopped.set()
@@ -158,7 +158,7 @@ class _Run:
         self.stopped.set()
 
     def result(self, future: "Future[None]") -> None:
-        """Wait for one file."""
+        """Raise what a file failed of."""
         try:
             future.result()
         except BaseException:
@@ -236,13 +236,13 @@ def _stream_all(run: _Run, wanted: Download, part: PartFile) -> None:
             furthest = max(furthest, part.num_bytes)
             if run.stopped.is_set():
                 raise
-            wait = min(2.0**idle, LONGEST_WAIT) if reason.wait is None else reason.wait
-            if idle >= TRIES or wait > PATIENCE:
-                asked = f" (the server asks to wait {wait:g} s)" if wait > PATIENCE else f" after {TRIES} tries"
+            pause = min(2.0**idle, LONGEST_WAIT) if reason.wait is None else reason.wait
+            if idle >= TRIES or pause > PATIENCE:
+                asked = f" (the server asks to wait {pause:g} s)" if pause > PATIENCE else f" after {TRIES} tries"
                 raise InputError(
                     f"{shown(wanted.url)}: {reason}{asked}; {part.num_bytes} bytes are kept, run the same command later"
                 ) from reason
-            run.wait(wait, f"{shown(wanted.url)}: {reason}")
+            run.wait(pause, f"{shown(wanted.url)}: {reason}")
 
 
 def _stream(run: _Run, wanted: Download, part: PartFile) -> None:

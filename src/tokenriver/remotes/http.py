@@ -42,6 +42,8 @@ class HttpStore:
         options = {"trust_env": access.trust_env, "timeout": timeout, "auto_decompress": False, "read_bufsize": 1 << 18}
         self._files: Any = fsspec.filesystem("http", skip_instance_cache=True, client_kwargs=options)
         self._session: Any = sync(self._files.loop, self._files.set_session)
+        self._waiting: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     def open(self, url: str, start: int, token: str | None) -> Answer:
         """See wire.Store."""
@@ -70,16 +72,40 @@ class HttpStore:
     def run(self, url: str, what: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
         """Wait for something on the session's loop; failures come out as wire.Store says."""
         try:
-            value: Value = sync(self._files.loop, what)
+            value: Value = sync(self._files.loop, self._guarded, what)
             return value
         except _FINAL as error:
             raise InputError(f"{shown(url)}: cannot be asked for: {_words(error)}; check the address") from error
-        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # RuntimeError: the session was closed
+        except (aiohttp.ClientError, OSError) as error:
             raise TryAgain(f"the connection failed: {_words(error)}") from error
+
+    async def _guarded(self, what: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
+        """Whoever waits when the store is closed is told so: aiohttp would let it wait."""
+        if self._closed:
+            raise ConnectionError("the store was closed")
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            return await what()
+        except asyncio.CancelledError:
+            raise ConnectionError("the store was closed") from None
+        finally:
+            self._waiting.discard(task)
+
+    def let_go(self, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something on the session's loop that never waits, closed or not."""
+        sync(self._files.loop, what)
 
     def close(self) -> None:
         """See wire.Store."""
-        sync(self._files.loop, self._session.close)
+        sync(self._files.loop, self._close)
+
+    async def _close(self) -> None:
+        self._closed = True
+        for task in self._waiting:
+            task.cancel()
+        await self._session.close()
 
 
 class HttpAnswer:
@@ -105,7 +131,7 @@ class HttpAnswer:
 
     def close(self) -> None:
         """See wire.Answer."""
-        self._store.run(self._url, self._close)
+        self._store.let_go(self._close)
 
     async def _pump(self) -> None:
         try:
