@@ -210,6 +210,15 @@ def test_redirects_are_followed_but_not_to_files(web: Web, tmp_path: Path) -> No
     assert names(tmp_path) == ["a.bin", "secret"]
 
 
+def test_redirects_out_of_https_are_refused() -> None:
+    http = registry.load("remotes", "http")
+    http.refuse_unencrypted(["http://a/x", "https://b/x", "http://c/x"])
+    http.refuse_unencrypted(["https://a/x", "https://b/x"])
+    for chain in (["https://a/x?s", "http://b/x"], ["https://a/x?s", "http://b/x", "https://c/x"]):
+        with pytest.raises(InputError, match=r"^https://a/x: redirect: got one to an unencrypted address"):
+            http.refuse_unencrypted(chain)
+
+
 PAGE = b"\n<!DOCTYPE html><html>log in</html>"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
 
@@ -253,7 +262,7 @@ def test_a_promise_that_is_never_kept_ends(web: Web, tmp_path: Path) -> None:
 
 def test_a_model_in_place_of_a_data_set_is_named(web: Web, tmp_path: Path) -> None:
     url = web.put("owner/name/resolve/main/a.jsonl", b"", *[{"status": 401}] * 9)
-    with pytest.raises(InputError, match="a model repository, that of a data set has datasets/ before the owner"):
+    with pytest.raises(InputError, match="a model repository, that of a dataset has datasets/ before the owner"):
         get(Download(url, tmp_path / "a.jsonl"))
 
 

@@ -34,7 +34,7 @@ _TOP: dict[str, Rule] = {
     "size": rules.POSITIVE,
     "tokens": rules.POSITIVE,
     "base": _URL,
-    "hub": rules.matching(r"[A-Za-z0-9_.-]{1,96}/[A-Za-z0-9_.-]{1,96}", "OWNER/NAME of a data set on the Hub"),
+    "hub": rules.matching(r"[A-Za-z0-9_.-]{1,96}/[A-Za-z0-9_.-]{1,96}", "OWNER/NAME of a dataset on the Hub"),
     "revision": rules.matching(r"[A-Za-z0-9_./-]{1,100}", "a branch, tag or commit"),
     "mirrors": ("a table of addresses", lambda value: isinstance(value, dict)),
     "files": ("a list of tables", lambda value: isinstance(value, list) and len(value) > 0),
@@ -144,11 +144,11 @@ def read_recipe(name: str | Path) -> Recipe:
 
 
 def hub_files(url: str) -> Recipe:
-    """The files of a data set on the Hub at hf://datasets/OWNER/NAME[@REVISION]/PATH, where PATH may have a *."""
+    """The files of a dataset on the Hub at hf://datasets/OWNER/NAME[@REVISION]/PATH, where PATH may have a *."""
     found = _HUB.fullmatch(url)
     if found is None or not _FILE["path"][1](found[3]) or "{" in found[3]:
         kind = (
-            "" if url.startswith("hf://datasets/") else " (this is a model: data sets have datasets/ before the owner)"
+            "" if url.startswith("hf://datasets/") else " (this is a model: datasets have datasets/ before the owner)"
         )
         raise InputError(f"{url}: got no address of files{kind}, expected hf://datasets/OWNER/NAME[@REVISION]/PATH")
     return Recipe("inputs", url, "", (RecipeFile(found[3]),), hub=found[1], revision=found[2] or "main")

@@ -7,7 +7,7 @@ import pytest
 
 import tokenriver as tr
 from command_line import tokenriver
-from loopback import Web, serving
+from loopback import Served, Web, serving
 from small_builds import corpus_files
 from tokenriver.commands import _environment
 from tokenriver.wire import Access
@@ -97,7 +97,7 @@ def test_inputs_of_a_build_may_be_addresses(web: Web, tmp_path: Path, capsys: py
     ran = tokenriver(capsys, "build", f"{web.url}/", "-o", tmp_path / "c")
     assert "name: got ''" in ran.err
     ran = tokenriver(capsys, "build", "hf://owner/name/a.jsonl", "-o", tmp_path / "c")
-    assert "this is a model: data sets have datasets/ before the owner" in ran.err
+    assert "this is a model: datasets have datasets/ before the owner" in ran.err
     with pytest.raises(tr.InputError, match="download it first, as the command"):
         tr.build(url, tmp_path / "c")
 
@@ -112,6 +112,18 @@ def test_an_input_on_the_hub(
         words = ["build", "hf://datasets/o/n@v1/data/a.jsonl", "-o", tmp_path / "out", "--tokenizer", "byte", "--json"]
         assert tokenriver(capsys, *words).json()["num_documents"] == 2
     assert web.tokens == ["Bearer hf_secret"]
+
+
+def test_proxies_come_from_the_environment(
+    web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "http://nowhere.invalid/a.jsonl"
+    web.files[url] = Served(ROWS)
+    with monkeypatch.context() as patch:
+        patch.setenv("http_proxy", web.url)
+        ran = tokenriver(capsys, "build", url, "-o", tmp_path / "out", "--tokenizer", "byte", "--json")
+    assert ran.json()["num_documents"] == 2
+    assert [path for path, _ in web.asked] == [url]
 
 
 @pytest.mark.parametrize("path", ["", "../a", "/a", "a//b", ".a", "a/{0..3}", "a?b=c#d"])

@@ -73,5 +73,5 @@ def test_what_is_not_there_is_named(hub: Web) -> None:
     refused = {"status": 401, "headers": {"X-Error-Code": "RepoNotFound"}}
     hub.put("api/datasets/o/model/revision/main", b"", *[refused] * 9)
     for name in ("o/model", "o/gone"):
-        with pytest.raises(InputError, match=r"found no such data set, revision or folder .* a data set and no model"):
+        with pytest.raises(InputError, match=r"found no such dataset, revision or folder .* a dataset and no model"):
             list_files(name, "main", "*.parquet", Access(endpoint=hub.url))

@@ -57,9 +57,7 @@ class HttpStore:
         """The answer, or None if it has to be asked again from byte 0."""
         response: aiohttp.ClientResponse = await self._session.get(self._files.encode_url(url), headers=headers)
         try:
-            chain = [str(step.url) for step in (*response.history, response)]
-            if chain[0].startswith("https:") and any(not step.startswith("https:") for step in chain):
-                raise InputError(f"{shown(url)}: redirect: got one to an unencrypted address, expected https")
+            refuse_unencrypted([str(step.url) for step in (*response.history, response)])
             place = _checked(url, response, start)
             if place is not None:
                 return HttpAnswer(self, url, response, place)
@@ -165,6 +163,12 @@ class HttpAnswer:
         self._response.close()
 
 
+def refuse_unencrypted(chain: list[str]) -> None:
+    """Addresses that redirects led through: what was asked for over https is not taken from anywhere else."""
+    if chain[0].startswith("https:") and any(not step.startswith("https:") for step in chain):
+        raise InputError(f"{shown(chain[0])}: redirect: got one to an unencrypted address, expected https")
+
+
 def _checked(url: str, response: aiohttp.ClientResponse, start: int) -> tuple[int, int | None] | None:
     """(first byte, bytes of the whole file) of a response that is what was asked for, None if it is of other bytes."""
     status, headers = response.status, response.headers
@@ -213,7 +217,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _cure(url: str, status: int) -> str:
     if "/resolve/" in url and "/datasets/" not in url:
-        return "this is the address of a model repository, that of a data set has datasets/ before the owner"
+        return "this is the address of a model repository, that of a dataset has datasets/ before the owner"
     if status in (401, 403):
         return "if the data has terms to accept, accept them on its page and set HF_TOKEN; if not, check the address"
     return "check the address, or try another --base-url"

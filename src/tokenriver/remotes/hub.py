@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: which files of a data set's repository match a pattern, with sizes and digests."""
+"""The Hugging Face Hub: which files of a dataset's repository match a pattern, with sizes and digests."""
 
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,7 +13,7 @@ Listed = tuple[str, int | None, str | None]
 
 
 def list_files(repository: str, revision: str, pattern: str, access: Access) -> list[Listed]:
-    """The files of a data set that match, sorted by path; a * stays inside one folder. InputError if there are none."""
+    """The files of a dataset that match, sorted by path; a * stays inside one folder. InputError if there are none."""
     files: Any = HfFileSystem(endpoint=access.endpoint, token=access.token or False, skip_instance_cache=True)
     words = pattern.split("/")
     plain = next((i for i, word in enumerate(words) if any(mark in word for mark in "*?[")), len(words) - 1)
@@ -25,8 +25,8 @@ def list_files(repository: str, revision: str, pattern: str, access: Access) -> 
         status = getattr(getattr(error, "response", None), "status_code", None)
         if isinstance(error, FileNotFoundError) or status in (401, 403, 404):
             raise InputError(
-                f"{name}: found no such data set, revision or folder ({'/'.join(words[:plain])!r} at {revision!r}); "
-                "check the name, and that it is a data set and no model; if it is private or has terms, set HF_TOKEN"
+                f"{name}: found no such dataset, revision or folder ({'/'.join(words[:plain])!r} at {revision!r}); "
+                "check the name, and that it is a dataset and no model; if it is private or has terms, set HF_TOKEN"
             ) from error
         said = " ".join(str(error).split())[:300]
         raise InputError(f"{name}: cannot be listed: {said}; check the network and the address") from error
