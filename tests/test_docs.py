@@ -64,7 +64,7 @@ def test_the_tree_names_every_room() -> None:
 
 def test_the_tree_names_every_key_of_a_small_registry() -> None:
     tree = README.partition("## The tree")[2].partition("\n## ")[0]
-    for kind in ("sources", "tokenizers", "formats", "packing", "orders", "filters", "adapters"):
+    for kind in ("sources", "tokenizers", "formats", "packing", "orders", "filters", "remotes", "adapters"):
         line = next(line for line in tree.splitlines() if line.strip().startswith(f"{kind}/"))
         for name in registry.names(kind):
             assert re.search(rf"\b{name}\b", line), f"README: the line of {kind}/ does not name {name}"

@@ -16,10 +16,11 @@ LADDER = (
     ("types", "registry", "files", "defaults", "recent"),
     ("extents", "hashing", "splitmix", "messages"),
     ("storage",),
-    ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
-    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates"),
-    ("sampler", "quotas", "joining", "masks", "chat"),
-    ("manifest_tables",),
+    ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
+    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
+    ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe"),
+    ("manifest_tables", "arrivals"),
+    ("downloading",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
@@ -36,7 +37,7 @@ LADDER = (
     ("agreement", "reformat", "hashes"),
     ("commit",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
-    ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments"),
+    ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting"),
     ("rowcounts", "estimate", "schedule"),
     ("loader", "verify", "stats", "plan"),
     ("validation",),
@@ -47,7 +48,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "adapters", "remotes"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
@@ -64,6 +65,7 @@ PUBLIC_ENTRY_POINTS = {
     ("validation.py", "validation"),
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
+    ("getting.py", "get"),
 }
 
 
@@ -168,6 +170,7 @@ def test_who_may_do_what(path: Path) -> None:
     assert "gigatoken" not in tops or name == "tokenizers/_fast.py"
     assert tops.isdisjoint({"pickle", "dill", "marshal", "shelve"})
     assert tops.isdisjoint({"random", "datetime"})
+    assert tops.isdisjoint({"fsspec", "aiohttp", "huggingface_hub"}) or _room(path) == "remotes"
     assert tops.isdisjoint({"socket", "urllib", "http", "requests"})
     assert "time" not in tops or _room(path) == "commands", f"{name} reads the clock"
     assert tops.isdisjoint({"typer", "rich"}) or _room(path) in ("commands", "cli")

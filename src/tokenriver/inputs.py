@@ -110,7 +110,10 @@ def _refuse_twice(found: list[_Found]) -> None:
 
 def _expand(entry: str, include: Sequence[str], hidden: str | None) -> Iterator[_Found]:
     if "://" in entry:
-        raise InputError(f"{entry}: got a URL, expected a file, folder or glob of this machine; download it first")
+        raise InputError(
+            f"{entry}: got a URL, expected a file, folder or glob of this machine; download it first, as "
+            "the command `tokenriver build` does"
+        )
     if os.path.lexists(entry):
         yield from _take(entry, include, hidden)
         return

@@ -12,7 +12,15 @@ from types import ModuleType
 from tokenriver.errors import InputError, MissingPackageError
 
 # which extra of pyproject.toml brings the package that a registry module imports at its top
-EXTRAS = {"h5py": "hdf5", "pyarrow": "parquet", "tokenizers": "huggingface", "torch": "torch"}
+EXTRAS = {
+    "aiohttp": "remote",
+    "fsspec": "remote",
+    "h5py": "hdf5",
+    "huggingface_hub": "remote",
+    "pyarrow": "parquet",
+    "tokenizers": "huggingface",
+    "torch": "torch",
+}
 
 
 def names(kind: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The one place that knows the environment: the launcher's rank, and where tokenizers may lie in local caches."""
+"""The one place that knows the environment: the launcher's rank, where caches lie, how remote stores are reached."""
 
 import os
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import tokenriver
 from tokenriver.errors import InputError
 from tokenriver.tokenizer import cache_folders
+from tokenriver.wire import Access
 
 if TYPE_CHECKING:
     from tokenriver.corpus import Corpus
@@ -47,3 +48,24 @@ def one_thread() -> None:
 def open_corpus(path: Path, split: str = "train") -> "Corpus":
     """A corpus whose tokenizer is also looked for in the usual caches."""
     return tokenriver.open_corpus(path, split=split, tokenizer_search=tokenizer_folders())
+
+
+def cache_folder(given: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where downloads are kept: as given on the command line, else TOKENRIVER_CACHE, else the user's cache folder."""
+    if given is not None:
+        return given
+    named = environment.get("TOKENRIVER_CACHE", "")
+    usual = environment.get("XDG_CACHE_HOME", "")
+    return Path(named) if named else Path(usual or Path.home() / ".cache") / "tokenriver"
+
+
+def access(environment: Mapping[str, str] = os.environ) -> Access:
+    """How remote stores are reached: proxies by their usual variables, HF_ENDPOINT, and the Hub's token from HF_TOKEN
+    or from where its own login leaves it."""
+    home = Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    file = Path(environment.get("HF_TOKEN_PATH") or home / "token")
+    token = environment.get("HF_TOKEN", "").strip()
+    if not token and file.is_file():
+        token = file.read_text(encoding="utf-8", errors="replace").strip()
+    endpoint = environment.get("HF_ENDPOINT", "").strip() or Access().endpoint
+    return Access(trust_env=True, token=token or None, endpoint=endpoint)

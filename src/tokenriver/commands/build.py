@@ -1,5 +1,6 @@
 """Turn text into a corpus of token ids: exact, parallel, and safe to stop at any moment."""
 
+import importlib
 import os
 import time
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ from tokenriver.commands import _options as option
 from tokenriver.defaults import CHARACTERS, SMALL_INPUT, TOKENIZER, UNIT_BYTES
 from tokenriver.engines.nursery import Nursery, TokenizerName
 
-Inputs = Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or globs.", show_default=False)]
+Inputs = Annotated[
+    list[str], typer.Argument(metavar="INPUT...", help="Files, folders, globs or URLs.", show_default=False)
+]
 
 
 def run(
@@ -54,6 +57,8 @@ def run(
     Example:  tokenriver build text.jsonl.zst -o corpus --val-fraction 0.01
     """
     begin = time.perf_counter()
+    if any("://" in word for word in inputs):
+        inputs = importlib.import_module("tokenriver.commands._fetch").local(inputs)  # only where something is remote
     search = _environment.tokenizer_folders()
     known = tokenizer or (TOKENIZER if like is None else None)
     known = None if known == CHARACTERS else known  # its vocabulary is that of the inputs, which nobody has read yet

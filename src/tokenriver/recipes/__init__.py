@@ -1,0 +1,1 @@
+"""Known datasets, one small data file each: <name>.toml (contract: tokenriver.recipe)."""
