@@ -208,6 +208,16 @@ class Tokenizer(Protocol):
 # --------------------------------------------------------------------------------------------- packing
 
 
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Rows of like length together: what is asked of a padded packing."""
+
+    widths: int | tuple[int, ...]
+    """So many at most, to be chosen by the lengths of the rows; or the widths themselves, rising."""
+    max_tokens: int | None
+    """Positions that a step may have; None: its rows are counted alone."""
+
+
 class Packing(Protocol):
     """Where each row lies in the river. The law: a span of n ids fills n - 1 positions. Rows of other systems may be
     chained instead: all ids of a row end to end, so that spans of n ids in all fill n - 1 positions."""
