@@ -1,4 +1,5 @@
 import copy
+import itertools
 import json
 import pickle
 import random
@@ -12,11 +13,13 @@ import pytest
 import tokenriver as tr
 from rivers import ArrayRiver
 from small_corpora import make_corpus
-from tokenriver.batch import Batch
-from tokenriver.buckets import Bucket
+from tokenriver import bucketrun, registry
+from tokenriver.batch import Batch, Ring
+from tokenriver.buckets import Bucket, lay_buckets
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.ledger import compare, read_ledger
 from tokenriver.loader import Loader
+from tokenriver.types import Buckets
 
 LENGTHS = [3, 9, 5, 2, 4, 17, 3, 1, 30, 8]
 RIVER = ArrayRiver(sum(LENGTHS), LENGTHS)
@@ -103,6 +106,38 @@ def test_micro_batches_are_counted_in_positions() -> None:
     assert loader.batch(0).input_ids.shape == shapes[0][2]
     with pytest.raises(LimitError, match="micro: got 3, expected 0 to"):
         loader.batch(0, 3)
+
+
+def test_rows_steps_and_their_numbers_both_ways() -> None:
+    packing = registry.load("packing", "document").pack(RIVER, seq_len=16)
+    order = lay_buckets(packing, Buckets((4, 8, 16), 16), 1_000, "shuffled", 3)
+    assert (order.num_rows, order.num_steps) == (10, 6)
+    numbers = np.arange(40, dtype=np.int64)
+    rows, epochs = order.locate(numbers)
+    assert order.numbers(rows, epochs).tolist() == numbers.tolist()
+    assert epochs.tolist() == [g // 10 for g in range(40)]
+    backwards = order.locate(numbers[::-1])[0]
+    assert backwards.tolist() == rows.tolist()[::-1]
+    begins = [order.row(step) for step in range(24)]
+    assert [order.steps_upto(row) for row in begins] == list(range(24))
+    assert [order.steps_upto(row + 1) for row in begins] == list(range(1, 25))
+    for step, (begin, end) in enumerate(itertools.pairwise(begins)):
+        bucket, first, count = order.step(step)
+        assert (first, first + count) == (begin, end)
+        sizes = packing.spans(rows[begin:end], 0)
+        assert (sizes[2] - sizes[1] - 1).max() <= order.buckets[bucket].width
+
+
+def test_buffers_of_a_width_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int]] = []
+
+    def ring(shape: tuple[int, int], limit: int) -> Ring:
+        made.append(shape)
+        return Ring(shape, limit)
+
+    monkeypatch.setattr(bucketrun, "Ring", ring)
+    assert len(list(make(epochs=5))) == 30
+    assert sorted(made) == [(1, 17), (2, 9), (3, 5)]
 
 
 # ---------------------------------------------------------------------------------------------- refusals
@@ -196,6 +231,23 @@ def test_options_that_make_the_same_batches_are_welcome() -> None:
         other = make(**options)
         other.load_state_dict(json.loads(json.dumps(states[-1])))
         assert [shown(batch) for batch in other] == expected
+
+
+def test_from_a_state_backwards_and_forwards() -> None:
+    asked = {"buckets": [4, 8], "max_tokens_per_batch": 64}
+    options: dict[str, Any] = {"epochs": 3, "micro_batch": 1}
+    whole = [shown(batch) for batch in make(asked, **options)]
+    states = [batch.state for batch in make(asked, **options)]
+    assert len(whole) == 18
+    for at in (2, 7, 13):
+        loader = make(asked, **options)
+        loader.load_state_dict(states[at])
+        step = loader.state_dict()["step"]
+        assert [shown(batch) for batch in loader.strided(0, 1)] == [batch for batch in whole if batch[0] >= step]
+        assert [shown(loader.batch(*batch[:2])) for batch in whole] == whole
+        loader.skip(1)
+        assert loader.state_dict()["step"] == step + 1
+        assert [shown(batch) for batch in loader] == [batch for batch in whole if batch[0] > step]
 
 
 def test_a_place_that_is_no_steps_begin_is_refused() -> None:

@@ -78,11 +78,11 @@ class BucketSchedule:
 class BucketLegs:
     """One rank's run from where it stands; see Legs."""
 
-    __slots__ = ("_begin", "_courses", "_epoch_micros", "_first", "_known", "_order", "end_step")
+    __slots__ = ("_begin", "_courses", "_epoch_micros", "_known", "_order", "end_step")
 
     def __init__(self, order: BucketOrder, courses: tuple[Course, ...], first: int, end_step: int | None) -> None:
         """`courses`: that of a step of each bucket, wherever in the run; `first`: the step of micro-batch 0."""
-        self._order, self._courses, self._first = order, courses, first
+        self._order, self._courses = order, courses
         self.end_step = end_step
         """The step at which the run ends; None for an endless one."""
         self._known: Recent[Int64] = Recent()
@@ -96,11 +96,8 @@ class BucketLegs:
         return 0, None if self.end_step is None else self._order.row(self.end_step)
 
     def find(self, micro: int) -> tuple[Course, int]:
-        """(course, micro-batch of it) of a micro-batch; the end of the run belongs to the last step."""
+        """(course, micro-batch of it) of a micro-batch."""
         step, inside = self._place(micro)
-        if step == self.end_step and step > self._first:
-            course = self.course_at(step - 1)
-            return course, course.micros
         return self.course_at(step), inside
 
     def step(self, micro: int) -> int:

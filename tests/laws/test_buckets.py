@@ -21,7 +21,7 @@ from tokenriver.buckets import choose_widths
 from tokenriver.loader import Loader
 from tokenriver.types import IGNORE
 
-HISTORIES = 80
+HISTORIES = 60
 CHUNKS = 2
 
 
@@ -173,7 +173,7 @@ def test_random_histories(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_many_more_histories(chunk: int) -> None:
     dice = random.Random(1_000 + chunk)
-    for _ in range(HISTORIES):
+    for _ in range(HISTORIES // 4):
         check_history(draw(dice))
 
 
@@ -243,7 +243,7 @@ def test_any_step_at_once_and_documents_looked_up(seed: int) -> None:
         assert (origin.document, origin.row_start, origin.row_stop) == (shown[g], 0, run.sizes[order[g]])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=20), most=st.integers(1, 9))
 def test_chosen_widths_have_the_least_padding(sizes: list[int], most: int) -> None:
     values, counts = np.unique(np.array(sizes), return_counts=True)
@@ -254,7 +254,7 @@ def test_chosen_widths_have_the_least_padding(sizes: list[int], most: int) -> No
     assert padding == naive_buckets.least_padding(sizes, list(range(1, 10)), most)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     sizes=st.lists(st.integers(1, 700), min_size=1, max_size=30),
     seq_len=st.sampled_from([700, 5_000, 100_000]),
