@@ -34,7 +34,7 @@ from tokenriver.types import Int64, River
 
 
 class Loader:
-    """Iterating yields Batch after Batch of micro_batch rows and seq_len positions; in buckets both are those of one."""
+    """Iterating yields Batch after Batch of micro_batch rows and seq_len positions (of a bucket, of its own)."""
 
     _legs: Legs | BucketLegs
     """The run from where the state stands."""

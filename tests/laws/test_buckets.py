@@ -21,7 +21,7 @@ from tokenriver.buckets import choose_widths
 from tokenriver.loader import Loader
 from tokenriver.types import IGNORE
 
-HISTORIES = 60
+HISTORIES = 40
 CHUNKS = 2
 
 
@@ -173,7 +173,7 @@ def test_random_histories(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_many_more_histories(chunk: int) -> None:
     dice = random.Random(1_000 + chunk)
-    for _ in range(HISTORIES // 4):
+    for _ in range(HISTORIES):
         check_history(draw(dice))
 
 
