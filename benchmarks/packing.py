@@ -126,7 +126,7 @@ def look_up(path: str) -> dict[str, float]:
         loader = tokenriver.Loader(
             river, seq_len=SEQ_LEN, global_batch=ROWS, packing=packing, epochs=None, seed=1, prefetch=0
         )
-        course = loader._legs.courses[0]
+        course = loader._legs.find(0)[0]
         many = course.ahead(1)
         times = []
         for turn in range(30):

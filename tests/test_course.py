@@ -6,6 +6,7 @@ from tokenriver import course as course_module
 from tokenriver.course import Course, tag
 from tokenriver.packing.concat import pack
 from tokenriver.sampler import Sampler
+from tokenriver.types import Int64
 
 
 def make(rank: int, world_size: int, micro_batch: int, end_row: int | None = None, repeat: int | None = None) -> Course:
@@ -54,6 +55,20 @@ def test_a_stretch_is_the_cells_looked_up(monkeypatch: pytest.MonkeyPatch) -> No
     assert make(0, 1, 1).ahead(3) == 16
     monkeypatch.setattr(course_module, "STRETCH_ROWS", 14)
     assert make(0, 1, 7).ahead(1) == 2
+
+
+def test_nothing_behind_the_end_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be in another order, or costly."""
+    asked: list[int] = []
+    locate = Sampler.locate
+
+    def spy(self: Sampler, numbers: Int64) -> tuple[Int64, Int64]:
+        asked.extend(numbers.tolist())
+        return locate(self, numbers)
+
+    monkeypatch.setattr(Sampler, "locate", spy)
+    assert make(0, 1, 4, end_row=22).stretch(2, 1, 2).rows.tolist() == [[17, 18, 19, 20], [21, -1, -1, -1]]
+    assert asked == [17, 18, 19, 20, 21, 21, 21, 21]
 
 
 def test_tags() -> None:

@@ -14,14 +14,14 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages"),
+    ("extents", "hashing", "splitmix", "messages", "filterrules"),
     ("storage",),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe"),
     ("manifest_tables", "arrivals"),
     ("downloading",),
-    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
+    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering", "buckets"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),
@@ -37,7 +37,7 @@ LADDER = (
     ("agreement", "reformat", "hashes"),
     ("commit",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
-    ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting"),
+    ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting", "bucketrun"),
     ("rowcounts", "estimate", "schedule"),
     ("loader", "verify", "stats", "plan"),
     ("validation",),
@@ -48,7 +48,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "adapters", "remotes"}
+LEAVES = {"adapters", "filters", "formats", "orders", "packing", "remotes", "sources", "templates", "tokenizers"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
@@ -60,6 +60,7 @@ PUBLIC_ENTRY_POINTS = {
     ("convert.py", "convert"),
     ("packing/best_fit.py", "pack"),
     ("packing/bos_aligned.py", "pack"),
+    ("packing/document.py", "pack"),
     ("plan.py", "plan"),
     ("estimate.py", "estimate"),
     ("validation.py", "validation"),

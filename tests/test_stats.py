@@ -102,6 +102,7 @@ def test_every_document_may_be_empty_or_short() -> None:
         ({"seq_lens": [0]}, "seq_len: got 0"),
         ({"seq_lens": [-4]}, "seq_len: got -4"),
         ({"seq_lens": []}, "seq_lens: got none"),
+        ({"buckets": 0}, "buckets: got 0"),
         ({"packings": ["worst_fit"]}, "packings: got 'worst_fit'"),
         ({"ids": True}, "ids: got them asked of a ArrayRiver"),
     ],

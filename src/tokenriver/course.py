@@ -8,7 +8,8 @@ ranks, the end of a finite run) are filler, always the last cells of a micro-bat
 """
 
 import hashlib
-from collections.abc import Mapping
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -104,6 +105,9 @@ class Course:
         micros = np.arange(count, dtype=np.int64) * stride + first
         numbers, filled = self.cells(micros)
         grid = numbers[:, None] + np.arange(self.micro_batch, dtype=np.int64)
+        if self.end_row is not None:
+            # filler cells: what lies behind the end may be in another order, or costly to look up
+            np.minimum(grid, self.end_row - 1, out=grid)
         rows, epochs = self.sampler.locate(grid.ravel())
         runs = None
         if self.packing.windows:
@@ -214,3 +218,15 @@ def read_state(state: Mapping[str, Any]) -> tuple[int, int, tuple[int, ...]]:
     if version != STATE_VERSION:
         raise MismatchError(f"state: v: got {version}, expected {STATE_VERSION}; use the tokenriver that saved it")
     return row, step, (corpus, *plan)
+
+
+def compare_plans(got: Sequence[int], expected: Sequence[int], names: Sequence[str], allow: Collection[str]) -> None:
+    """MismatchError for the first part in which a state's plan is not the loader's, whose parts have these names; of
+    the parts in `allow` a warning."""
+    for part, tagged, own, name in zip(PARTS, got, expected, names, strict=True):
+        if tagged == own:
+            continue
+        what = f"state: {part}: got tag {tagged}, expected {own} of {name!r}"
+        if part not in allow:
+            raise MismatchError(f"{what}; load it with the {part} that it was saved with, or allow=[{part!r}]")
+        warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=3)

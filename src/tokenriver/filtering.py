@@ -12,8 +12,9 @@ from typing import Any, Self
 
 from tokenriver import registry
 from tokenriver.errors import FormatError, InputError
+from tokenriver.filterrules import Filter, FilterRule, Parameters
 from tokenriver.ownfilter import own_rule, own_version
-from tokenriver.types import Bools, Filter, FilterRule, Int64, Parameters
+from tokenriver.types import Bools, Int64
 
 TOO_LONG = "max_document_tokens"
 """The reason of documents with more ids than the option of that name lets in."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver import registry
+from tokenriver.buckets import BucketOrder, lay_buckets
 from tokenriver.course import LARGEST
 from tokenriver.errors import FormatError, InputError
 from tokenriver.masks import Masks
@@ -21,7 +22,7 @@ COMMON = ("seq_len", "overflow", "phase_shift", "seed")
 
 def lay_out(
     corpus: River | Mixture, packing: tuple[str, int, dict[str, Any]], order: str, sizes: tuple[int, int | None, int]
-) -> tuple[River, Packing, Sampler | MixedSampler | Replayed]:
+) -> tuple[River, Packing, Sampler | MixedSampler | Replayed | BucketOrder]:
     """What is read, where its rows lie and in which order they come; `sizes` are global batch, micro batch (None: a
     rank's share) and world size."""
     if order not in ORDERS:
@@ -33,8 +34,15 @@ def lay_out(
     pack = registry.load("packing", name).pack
     if not isinstance(corpus, Mixture):
         rows: Packing = pack(corpus, seq_len=seq_len, **options)
+        asked = getattr(rows, "buckets", None)
+        if asked is not None:
+            return corpus, rows, lay_buckets(rows, asked, global_batch, order, options["seed"])
         return corpus, rows, Sampler(len(rows), global_batch=global_batch, seed=options["seed"], order=order)
     packings = tuple(pack(river, seq_len=seq_len, **options) for river in corpus.rivers)
+    if getattr(packings[0], "buckets", None) is not None:
+        raise InputError(
+            "buckets: got them with a mixture, whose quotas count rows, expected one corpus; leave them out"
+        )
     return mixed(corpus, packings, (order, options["seed"], global_batch))
 
 
@@ -47,6 +55,14 @@ def own_options(packing: str, given: Mapping[str, Any]) -> dict[str, Any]:
             expected = ", ".join(known) or "none: it has no options of its own"
             raise InputError(f"packing_options: got {name!r} for packing {packing!r}, expected {expected}")
     return dict(given)
+
+
+def rows_a_step(global_batch: int | None, options: Mapping[str, Any]) -> int:
+    """The rows of a step, or its most; without a number as many as a budget of positions can hold."""
+    budget = options.get("max_tokens_per_batch")
+    if global_batch is None and budget is not None:
+        return whole("max_tokens_per_batch", budget, 1)
+    return whole("global_batch", global_batch, 1)
 
 
 def masks_of(corpus: River | Mixture, river: River, first: bool, eos: bool) -> Masks | None:
@@ -70,6 +86,8 @@ def only_for(name: str, packing: str, wanted: str) -> None:
         raise InputError(f"{name}: got it with packing {packing!r}, expected {wanted!r}; leave it out")
 
 
-def whole(name: str, value: object, least: int) -> None:
+def whole(name: str, value: object, least: int) -> int:
+    """The value as a plain int; InputError for what is no integer from `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= LARGEST:
         raise InputError(f"{name}: got {value!r}, expected an integer from {least}; give one")
+    return int(value)

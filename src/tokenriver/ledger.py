@@ -27,7 +27,7 @@ _NAME = re.compile(r"rank-(\d{5,})-of-(\d{5,})\.jsonl")
 
 
 class RowSums:
-    """Sums over rows of seq_len positions.
+    """Sums over rows of seq_len positions, or fewer.
 
     Half h (0, 1) of a row is mix(s + mix((2 g + h + 1) * STEP)), g its row number, s the sum over positions j of
     w(h, 0, j) * input j + w(h, 1, j) * target j, w(h, side, j) = mix(((2 h + side) * 2^32 + j + 1) * STEP); all modulo
@@ -54,7 +54,8 @@ class RowSums:
             if whole is not None:
                 sums[half] = _dot(whole, self._windows[half])
             else:
-                sums[half] = _dot(inputs, self._inputs[half]) + _dot(targets, self._targets[half])
+                width = inputs.shape[1]
+                sums[half] = _dot(inputs, self._inputs[half][:width]) + _dot(targets, self._targets[half][:width])
         places = numbers.astype(np.uint64) * np.uint64(2) + _HALVES
         low, high = mixed(sums + mixed(places * STEP)).sum(axis=1, dtype=np.uint64).tolist()
         return len(numbers), int(numbers[0]) if len(numbers) else -1, low | high << BITS

@@ -10,7 +10,6 @@ serves the run's length once more, with the epochs that follow: in file order th
 loader does for every validation pass.
 """
 
-import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -18,9 +17,11 @@ from typing import Any
 
 from tokenriver.ahead import run_ahead
 from tokenriver.batch import Batch, single
-from tokenriver.course import LARGEST, PARTS, Course, read_state, tag
-from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.layout import lay_out, masks_of, only_for, own_options, whole
+from tokenriver.bucketrun import BucketLegs
+from tokenriver.buckets import Bucket
+from tokenriver.course import LARGEST, Course, compare_plans, read_state, tag
+from tokenriver.errors import InputError, LimitError
+from tokenriver.layout import lay_out, masks_of, only_for, own_options, rows_a_step, whole
 from tokenriver.ledger import Ledger
 from tokenriver.legs import Legs
 from tokenriver.mixing import Mixture
@@ -33,9 +34,9 @@ from tokenriver.types import Int64, River
 
 
 class Loader:
-    """Iterating yields Batch after Batch of micro_batch rows and seq_len positions."""
+    """Iterating yields Batch after Batch of micro_batch rows and seq_len positions (of a bucket, of its own)."""
 
-    _legs: Legs
+    _legs: Legs | BucketLegs
     """The run from where the state stands."""
     _next: int
     """The micro-batch that comes next."""
@@ -49,7 +50,7 @@ class Loader:
         corpus: River | Mixture,
         *,
         seq_len: int,
-        global_batch: int,
+        global_batch: int | None = None,
         micro_batch: int | None = None,
         packing: str = "concat",
         overflow: str = "split",
@@ -69,18 +70,17 @@ class Loader:
         repeat_batch: int | None = None,
         ledger: str | Path | None = None,
     ) -> None:
-        """A step is global_batch rows over world_size ranks, each rank's in micro-batches (None: one a step). The run
-        is `epochs` long (None: endless), or exactly `steps` steps if that is given, whatever the epochs. `prefetch`
-        batches are made ahead by a thread (0: none). `schedule` changes sizes from some steps on: [(step,
-        {"global_batch": G, "seq_len": T, "micro_batch": B}), ...]. `repeat_batch` serves that step's rows at every
-        step. `ledger`, a folder, gets sums of what each step of a loop served (docs/trace.md). `order` may be that of
-        another loader (docs/other-loaders.md), which never ends but by `steps`. `packing_options` are those that only
-        this packing has, by name. `mask_first` ignores targets that begin a document, `mask_eos` those that are the id
-        that ends texts. Raises InputError for an option that makes no sense and LimitError, naming N, for too few
-        rows."""
+        """A step is global_batch rows over world_size ranks (in buckets at most; None: what their budget allows), each
+        rank's in micro-batches (None: one a step). The run is `epochs` long (None: endless), or exactly `steps` steps
+        if that is given. `prefetch` batches are made ahead by a thread (0: none). `schedule` changes sizes from some
+        steps on: [(step, {"global_batch": G, "seq_len": T, "micro_batch": B}), ...]. `repeat_batch` serves that step's
+        rows at every step. `ledger`, a folder, gets sums of what each step of a loop served (docs/trace.md). `order`
+        may be that of another loader (docs/other-loaders.md), which never ends but by `steps`. `packing_options` are
+        those that only this packing has, by name. `mask_first` ignores targets that begin a document, `mask_eos` those
+        that are the id that ends texts. Raises InputError for an option that makes no sense, LimitError, naming N, for
+        too few rows."""
         rank, ranks = check_rank(rank, world_size)
-        for name, value in (("seq_len", seq_len), ("global_batch", global_batch)):
-            whole(name, value, 1)
+        batch_size = rows_a_step(global_batch, packing_options or {})
         for name, given in (("micro_batch", micro_batch), ("epochs", epochs), ("steps", steps)):
             whole(name, 1 if given is None else given, 1)
         for name, given in (("prefetch", prefetch), ("repeat_batch", repeat_batch)):
@@ -91,7 +91,7 @@ class Loader:
         if stride is not None:
             only_for("stride", packing, "sliding")
             options["stride"] = int(stride)
-        first = Pace(0, int(global_batch), int(seq_len), None if micro_batch is None else int(micro_batch))
+        first = Pace(0, batch_size, whole("seq_len", seq_len, 1), None if micro_batch is None else int(micro_batch))
         self._schedule, (river, rows, sampler) = lay_run(
             first,
             schedule or (),
@@ -99,22 +99,23 @@ class Loader:
             order,
             (packing == "concat", int(seed)),
         )
-        one_length = len(self._schedule.segments) == 1
         if repeat_batch is not None and self._schedule.varies:
-            raise InputError("repeat_batch: got it beside a schedule, expected one of them; leave the other out")
+            raise InputError(
+                "repeat_batch: got it beside a schedule or buckets, expected one alone; leave the other out"
+            )
         if isinstance(sampler, Replayed):
             sampler.check_epochs(epochs)
             epochs = None
         if not sampler.num_rows and steps is None and epochs is not None:
             raise InputError("epochs: got a mixture that repeats its sources for ever; give steps, or epochs=None")
-        if not one_length and isinstance(corpus, Mixture) and len(corpus.stages) > 1:
+        if not self._schedule.one_order and isinstance(corpus, Mixture) and len(corpus.stages) > 1:
             raise InputError("curriculum: got one, which counts rows, beside changes of seq_len; leave one of them out")
         if repeat_batch is not None and steps is None and epochs is not None:
             # row numbers stand still in such a run, so its length is counted in steps
             steps = epochs * self.steps_per_epoch
-        if ledger is not None and not one_length:
+        if ledger is not None and not self._schedule.one_order:
             raise InputError("ledger: got one beside changes of seq_len, expected one length; leave it out")
-        self._trail = Trail(corpus, river, rows, sampler) if one_length else None
+        self._trail = Trail(corpus, river, rows, sampler) if self._schedule.one_order else None
         self._epochs, self._steps, self._prefetch = epochs, steps, int(prefetch)
         mixture = corpus.tag if isinstance(corpus, Mixture) else ""
         told = "" if isinstance(sampler, Replayed) and sampler.seed is None else str(int(seed))
@@ -169,6 +170,11 @@ class Loader:
         """Ids of one epoch by fate, at the seq_len that comes next; river = served + unused."""
         return self._legs.find(self._next)[0].packing.balance
 
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """Width, rows and steps of each bucket, the narrowest first; none for rows of one width."""
+        return self._schedule.buckets
+
     # ---------------------------------------------------------------------------------------- batches
 
     def __iter__(self) -> Iterator[Batch]:
@@ -207,7 +213,7 @@ class Loader:
             raise LimitError(
                 f"step: got {step}, expected 0 to {last - 1}, the last step of this run; give epochs or steps"
             )
-        stand = legs.courses[0]
+        stand = legs.find(0)[0]
         if step < stand.step:
             if stand.row != self._schedule.row(stand.step):
                 raise InputError(
@@ -245,7 +251,7 @@ class Loader:
     @property
     def places(self) -> RunLog:
         """From row numbers to (step, rank, index) and back; behind a state of other batch sizes, from its step on."""
-        stand, legs = self._legs.courses[0], self._legs
+        stand, legs = self._legs.find(0)[0], self._legs
         if stand.row == self._schedule.row(stand.step):
             legs = self._schedule.legs(self._course, (0, 0), (None, None))
         return RunLog(legs.starts(0))
@@ -267,13 +273,7 @@ class Loader:
         seed; those in `allow` may, with a warning. World size, micro batch, batch size, prefetch and run length are
         free; to the order of another loader the first three belong."""
         row, step, plan = read_state(state)
-        for place, (part, got, expected) in enumerate(zip(PARTS, plan, self._course.plan, strict=True)):
-            if got == expected:
-                continue
-            what = f"state: {part}: got tag {got}, expected {expected} of {self._names[place]!r}"
-            if part not in allow:
-                raise MismatchError(f"{what}; load it with the {part} that it was saved with, or allow=[{part!r}]")
-            warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=2)
+        compare_plans(plan, self._course.plan, self._names, allow)
         if isinstance(self._course.sampler, Replayed):
             self._course.sampler.check_row(row)
         self._stand(row, step)

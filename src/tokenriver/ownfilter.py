@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from tokenriver.errors import InputError
-from tokenriver.types import Bools, FilterRule, Parameters
+from tokenriver.filterrules import FilterRule, Parameters
+from tokenriver.types import Bools
 
 FUNCTION = "keep"
 _CURE = "mend the filter and run the same command again"

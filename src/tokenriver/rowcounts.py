@@ -1,12 +1,13 @@
 """How many rows a packing makes, counted from lengths alone: no plan, no array as long as the documents."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tokenriver import registry
+from tokenriver.buckets import choose_widths
 from tokenriver.lengths import Runs
 from tokenriver.types import Int64, River
 
@@ -30,18 +31,27 @@ class RowStats:
     num_targets: int
     """Positions with loss."""
     padding: int
-    """Positions that no id fills, of rows * seq_len."""
+    """Positions that no id fills."""
     balance: Mapping[str, int]
     """Ids by fate, as the packing has it: river = served + the others."""
     documents_split: int | None
     """Documents that lie in more than one row, or partly behind the last window; None where it is not known."""
     documents_cut: int | None
     """Documents of which a part, or all, is in no row since they are long."""
+    widths: tuple[int, ...] = ()
+    """Widths of the buckets that rows are padded to; none where all are padded to seq_len."""
+    saved: int = 0
+    """Positions that the buckets leave out of rows * seq_len."""
+
+    @property
+    def positions(self) -> int:
+        """Of all rows."""
+        return self.rows * self.seq_len - self.saved
 
     @property
     def padding_share(self) -> float:
         """Of all positions, 0 to 1; 0 if there is no row."""
-        return self.padding / (self.rows * self.seq_len) if self.rows else 0.0
+        return self.padding / self.positions if self.rows else 0.0
 
     @property
     def lost(self) -> int:
@@ -101,6 +111,21 @@ def rows_by_length(runs: Runs, num_tokens: int, asked: tuple[str, str, int]) -> 
     documents = (long.documents, 0) if overflow == "split" else (0, long.documents)
     balance = {"river": num_tokens, "served": served, **lost}
     return RowStats(seq_len, name, overflow, rows, targets, rows * seq_len - targets, balance, *documents)
+
+
+def in_buckets(runs: Runs, row: RowStats, most: int) -> RowStats:
+    """Rows of packing `document`, padded to at most so many widths; the rows that a last step lacks are not counted."""
+    if not row.rows:
+        return row
+    whole, rest = _pieces(runs, row.seq_len, row.overflow)
+    sizes, place = np.unique(np.append(rest.lengths - 1, row.seq_len), return_inverse=True)
+    counts = np.zeros(len(sizes), np.int64)
+    np.add.at(counts, place, np.append(rest.counts, whole))
+    sizes, counts = sizes[counts > 0], counts[counts > 0]
+    widths = choose_widths(sizes, counts, row.seq_len, most)
+    wide = np.array(widths, np.int64)[np.searchsorted(np.array(widths, np.int64), sizes)]
+    saved = int(((row.seq_len - wide) * counts).sum())
+    return replace(row, padding=row.padding - saved, widths=widths, saved=saved)
 
 
 def _minimind(runs: Runs, num_tokens: int, seq_len: int) -> RowStats:

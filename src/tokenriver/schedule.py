@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from tokenriver.bucketrun import BucketSchedule
+from tokenriver.buckets import Bucket, BucketOrder
 from tokenriver.course import Course
 from tokenriver.errors import InputError, LimitError
 from tokenriver.layout import whole
@@ -72,6 +74,16 @@ class Schedule:
         """That of the packing, with all lengths and the rows at which they begin."""
         first, *others = self.segments
         return "; ".join([first.packing.tag, *(f"from row {other.first} {other.packing.tag}" for other in others)])
+
+    @property
+    def buckets(self) -> tuple[Bucket, ...]:
+        """None; those of a run in buckets are a schedule of their own."""
+        return ()
+
+    @property
+    def one_order(self) -> bool:
+        """Have all rows one packing and one order?"""
+        return len(self.segments) == 1
 
     @property
     def varies(self) -> bool:
@@ -144,7 +156,7 @@ class Schedule:
 
 def lay_run(
     first: Pace, changes: Changes, lay: Callable[[int, int], Laid], order: str, cutting: tuple[bool, int]
-) -> tuple[Schedule, Laid]:
+) -> tuple[Schedule | BucketSchedule, Laid]:
     """The schedule of a run, and its river, packing and order at the largest seq_len; lay(seq_len, rows a step) gives
     those at one. `cutting`: may windows be cut into shorter ones, and the seed of their parts' order."""
     paces = read_changes(first, changes)
@@ -154,7 +166,12 @@ def lay_run(
     # with several lengths rows are counted otherwise than in the order that is laid out
     rows_a_step = first.global_batch if len(sizes) == 1 else 1
     lengths = lay_lengths(sizes, lambda size: lay(size, rows_a_step), *cutting)
-    return make_schedule(paces, lengths), lengths.laid[lengths.longest]
+    laid = lengths.laid[lengths.longest]
+    if not isinstance(laid[2], BucketOrder):
+        return make_schedule(paces, lengths), laid
+    if len(paces) > 1:
+        raise InputError("schedule: got one beside buckets, which fix the sizes of each step; leave one of them out")
+    return BucketSchedule(laid[1], laid[2], first.micro_batch), laid
 
 
 def make_schedule(paces: tuple[Pace, ...], lengths: Lengths) -> Schedule:

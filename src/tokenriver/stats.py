@@ -5,7 +5,7 @@ The numbers of rows are those of the packings themselves (tests/laws/test_stats.
 here are planned for real.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.errors import InputError, LimitError
 from tokenriver.layout import whole
 from tokenriver.lengths import Runs, count_lengths
-from tokenriver.rowcounts import BY_LENGTH, RowStats, Windows, count_windows, rows_by_length
+from tokenriver.rowcounts import BY_LENGTH, RowStats, Windows, count_windows, in_buckets, rows_by_length
 from tokenriver.types import River
 from tokenriver.vocabulary import VocabularyStats, count_vocabulary
 
@@ -75,14 +75,16 @@ def stats(
     *,
     seq_lens: Sequence[int] | None = None,
     packings: Sequence[str] = PACKINGS,
+    buckets: int | None = None,
     ids: bool = False,
     split: str = "train",
 ) -> Stats:
     """Statistics of a corpus (open, or the path of one, of which `split` is taken).
 
     `seq_lens`: row lengths to compare (None: those of 256 to 4096 for which there are enough ids); `packings` by name,
-    those by document with every overflow; `ids` reads all ids and counts which are used. Raises InputError for options
-    that make no sense, and for a corpus without an id."""
+    those by document with every overflow; `buckets` adds the rows of `document` in at most so many buckets; `ids` reads
+    all ids and counts which are used. Raises InputError for options that make no sense, and for a corpus without an
+    id."""
     river = open_corpus(corpus, split=split) if isinstance(corpus, str | Path) else corpus
     lengths = _seq_lens(river, seq_lens)
     _check_packings(packings)
@@ -103,7 +105,7 @@ def stats(
         fertility,
         _length_stats(runs) if runs is not None and len(runs.lengths) else None,
         longer,
-        tuple(rows),
+        tuple(_with_buckets(rows, runs, buckets)),
         count_vocabulary(river, notes) if ids else None,
         tuple(dict.fromkeys(notes)),
     )
@@ -140,6 +142,15 @@ def _rows(river: River, runs: Runs | None, windows: Windows, asked: tuple[str, i
             return []
         return [rows_by_length(runs, river.num_tokens, (name, overflow, seq_len)) for overflow in BY_LENGTH[name]]
     return [_planned(river, name, seq_len)]
+
+
+def _with_buckets(rows: Sequence[RowStats], runs: Runs | None, buckets: int | None) -> Iterator[RowStats]:
+    """The rows, and behind each kind of `document` the same in buckets."""
+    most = None if buckets is None else whole("buckets", buckets, 1)
+    for row in rows:
+        yield row
+        if most is not None and runs is not None and row.packing == "document":
+            yield in_buckets(runs, row, most)
 
 
 def _planned(river: River, name: str, seq_len: int) -> RowStats:

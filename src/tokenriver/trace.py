@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenriver.buckets import BucketOrder
 from tokenriver.corpus import Corpus
 from tokenriver.course import LARGEST, Order
 from tokenriver.errors import FormatError, InputError, LimitError
@@ -146,7 +147,7 @@ class Trail:
         """(which, row numbers) of all rows in [first, end) that show some documents, sorted; `which` indexes into
         `documents`."""
         sampler = self._sampler
-        if not isinstance(sampler, Sampler | MixedSampler):
+        if not isinstance(sampler, Sampler | MixedSampler | BucketOrder):
             raise InputError(
                 f"order: got {sampler.order!r}, expected {' or '.join(BACKWARDS)} to look a document up in"
             )

@@ -4,7 +4,7 @@ Values are frozen dataclasses, contracts are Protocols with read-only properties
 ids, rows) is a column, never a list of objects per token.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -135,34 +135,6 @@ class TokenBatch:
     """(n,): is the id trained, that is, predicted with loss? None: all are."""
 
 
-# ---------------------------------------------------------------------------------------------- filters
-
-Parameters = Mapping[str, int | float | str]
-"""What stands behind the name of a filter: `length:min_chars=20` has {"min_chars": 20}."""
-
-
-@dataclass(frozen=True, slots=True)
-class FilterRule:
-    """Which documents of a batch stay, by their texts or by their lengths in ids, a pure function of each document; or
-    which is the first of its kind in the whole build."""
-
-    reason: str
-    """Under which the balance counts what is dropped."""
-    keep_texts: Callable[[list[bytes]], Bools] | None = None
-    """k texts -> (k,); asked before anything is encoded."""
-    keep_lengths: Callable[[Int64], Bools] | None = None
-    """(k,) ids of each document, framing included -> (k,)."""
-    digest: Callable[[list[bytes]], UInt64] | None = None
-    """k texts -> (k, 2): of documents of one digest the first in input order stays, which is decided at the end."""
-
-
-class Filter(Protocol):
-    """What a module of filters/ offers."""
-
-    def rules(self, parameters: Parameters) -> Sequence[FilterRule]:
-        """The rules that the parameters ask for; InputError for parameters that cannot be meant."""
-
-
 # ------------------------------------------------------------------------------------------- tokenizers
 
 
@@ -218,6 +190,16 @@ class Tokenizer(Protocol):
 
 
 # --------------------------------------------------------------------------------------------- packing
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Rows of like length together: what is asked of a padded packing."""
+
+    widths: int | tuple[int, ...]
+    """So many at most, to be chosen by the lengths of the rows; or the widths themselves, rising."""
+    max_tokens: int | None
+    """Positions that a step may have; None: its rows are counted alone."""
 
 
 class Packing(Protocol):

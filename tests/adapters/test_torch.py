@@ -66,6 +66,18 @@ def test_sizes_that_change_under_workers(workers: int) -> None:
     assert_same(DataLoader(TokenDataset(loader), batch_size=None, num_workers=workers), make(schedule=changes))
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_rows_in_buckets_under_workers(workers: int) -> None:
+    """Batches of several shapes and numbers of micro-batches a step."""
+    sizes = [2 + place * place % 23 for place in range(60)]
+    asked = {"buckets": [4, 8], "max_tokens_per_batch": 64}
+    options: dict[str, Any] = {"packing": "document", "seq_len": 16, "micro_batch": 1, "packing_options": asked}
+    loader = make(ArrayRiver(sum(sizes), sizes), global_batch=None, **options)
+    loader.skip(1)
+    assert len({batch.input_ids.shape for batch in loader.strided(0, 1)}) == 3
+    assert_same(DataLoader(TokenDataset(loader), batch_size=None, num_workers=workers), loader)
+
+
 @pytest.mark.parametrize(("before", "after"), [(0, 4), (4, 0), (1, 3), (3, 1)])
 def test_saved_with_some_workers_and_restored_with_others(before: int, after: int) -> None:
     whole = list(make())

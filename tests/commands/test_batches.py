@@ -1,5 +1,6 @@
 """`tokenriver batches`: the rows that Loader gives, decoded, documents told apart without colour."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,26 @@ def test_other_rows_and_what_is_ignored_by_choice(small_corpus: Path, capsys: py
             assert "".join(run["text"] for run in row["runs"]) == text
 
 
+def test_rows_of_like_length(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--seq-len", 64, "--packing", "document", "--seed", 5, "--max-tokens-per-batch", "1k", "--steps", 3)
+    for buckets, asked in ((3, 3), ("16,40", [16, 40])):
+        value = tokenriver(capsys, "batches", small_corpus, *words, "--buckets", buckets, "--json").json()
+        options: dict[str, Any] = {"buckets": asked, "max_tokens_per_batch": 1_000}
+        corpus = tr.open_corpus(small_corpus)
+        loader = tr.Loader(corpus, seq_len=64, packing="document", packing_options=options, seed=5, prefetch=0)
+        assert value["buckets"] == [asdict(bucket) for bucket in loader.buckets]
+        for step, batch in zip(value["steps"], loader, strict=False):
+            assert [row["sample_id"] for row in step["rows"]] == batch.sample_ids.tolist()
+            assert {row["runs"][-1]["stop"] for row in step["rows"] if row["runs"]} == {batch.input_ids.shape[1]}
+    ran = tokenriver(capsys, "batches", small_corpus, *words, "--buckets", "16,40")
+    for bucket in loader.buckets:
+        assert f"bucket of {bucket.step_rows:,} x {bucket.width}: {bucket.rows:,} rows in" in ran.out
+    assert tokenriver(capsys, "batches", small_corpus, *words, "--buckets", "16,900").code == 1
+    assert tokenriver(capsys, "batches", small_corpus, *words, "--buckets", "some").code == 2
+    ran = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--buckets", 3)
+    assert (ran.code, "for packing 'concat'" in ran.err) == (1, True)
+
+
 def test_long_runs_are_shortened_with_what_is_left_out() -> None:
     assert _rows.shorten("ab\ncd", 0) == "ab⏎cd"
     text = _rows.shorten("h" * 50 + "m" * 100 + "t" * 30, 60)
@@ -90,6 +111,7 @@ def test_long_runs_are_shortened_with_what_is_left_out() -> None:
 
 def test_wrong_arguments(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tokenriver(capsys, "batches", small_corpus).code == 2
+    assert tokenriver(capsys, "batches", small_corpus, "--seq-len", 64).code == 2
     ran = tokenriver(capsys, "batches", small_corpus, "--seq-len", 64, "--batch-size", 10**9)
     assert ran.code == 1
     ran = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--order", "sideways")

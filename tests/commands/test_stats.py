@@ -32,6 +32,17 @@ def test_tables(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "vocabulary" not in ran.out
 
 
+def test_rows_in_buckets_beside_the_others(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran = tokenriver(capsys, "stats", small_corpus, "--seq-len", "64", "--packing", "document", "--buckets", "3")
+    assert (ran.code, ran.err) == (0, "")
+    found = tr.stats(small_corpus, seq_lens=[64], packings=["document"], buckets=3)
+    assert [bool(row.widths) for row in found.rows] == [False, True] * 3
+    lines = [line.split() for line in ran.out.splitlines()]
+    for row in found.rows[1::2]:
+        start = ["document", "in", str(len(row.widths)), row.overflow, f"{row.rows:,}", f"{row.padding_share:.2%}"]
+        assert start in [line[:6] for line in lines]
+
+
 def test_vocabulary_is_shown_when_asked(small_corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran = tokenriver(capsys, "stats", small_corpus, "--ids", "--packing", "sliding", "--seq-len", "5")
     assert ran.code == 0

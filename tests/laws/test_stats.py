@@ -2,6 +2,7 @@
 
 from collections import Counter
 from math import ceil
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -71,6 +72,25 @@ def _parted(rows: list[list[tuple[int, int]]], sizes: list[int], name: str) -> t
         cut += None in parts and not windows
         start += size
     return split, cut
+
+
+@settings(max_examples=40)
+@given(sizes=lengths, seq_len=st.integers(1, 80), buckets=st.integers(1, 6))
+def test_rows_in_buckets_are_those_of_the_loader(sizes: list[int], seq_len: int, buckets: int) -> None:
+    river = ArrayRiver(sum(sizes), sizes)
+    found = tr.stats(river, seq_lens=[seq_len], packings=["document"], buckets=buckets).rows
+    for plain, row in zip(found[::2], found[1::2], strict=True):
+        assert (plain.overflow, plain.widths, plain.saved) == (row.overflow, (), 0)
+        if not row.rows:
+            assert row == plain
+            continue
+        options: dict[str, Any] = {"seq_len": seq_len, "packing": "document", "overflow": row.overflow}
+        made = tr.Loader(river, global_batch=1, packing_options={"buckets": buckets}, **options)
+        assert row.widths == tuple(bucket.width for bucket in made.buckets)
+        assert row.padding == sum(bucket.padding for bucket in made.buckets)
+        assert row.positions == sum(bucket.rows * bucket.width for bucket in made.buckets)
+        assert row.padding_share == row.padding / (row.padding + row.num_targets)
+        assert (row.rows, row.num_targets, row.balance) == (plain.rows, plain.num_targets, plain.balance)
 
 
 @settings(max_examples=50)

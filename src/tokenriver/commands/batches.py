@@ -1,5 +1,6 @@
 """Show what a model would see: decoded rows, their documents, and where there is no loss."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,12 +8,34 @@ import typer
 
 import tokenriver
 from tokenriver.commands import _environment, _options, _output, _rows
+from tokenriver.commands._output import count
 
 Packing = Annotated[
     str, typer.Option("--packing", metavar="NAME", help="concat, sliding, document, best_fit, bos_aligned or minimind.")
 ]
 Overflow = Annotated[
     str, typer.Option("--overflow", metavar="RULE", help="Documents longer than a row: split, truncate or drop.")
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size", parser=count, metavar="B", help="Rows of all ranks in one step; in buckets at most so many."
+    ),
+]
+Buckets = Annotated[
+    str | None,
+    typer.Option(
+        "--buckets", metavar="N|W,...", help="Batches of rows of like length: the number of widths, or the widths."
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-tokens-per-batch",
+        parser=count,
+        metavar="N",
+        help="Positions of all ranks in one step at most (--packing document).",
+    ),
 ]
 MaskFirst = Annotated[bool, typer.Option("--mask-first", help="No loss on targets that begin a document.")]
 MaskEos = Annotated[bool, typer.Option("--mask-eos", help="No loss on targets that are the id that ends texts.")]
@@ -38,7 +61,7 @@ Characters = Annotated[
 def run(
     path: _options.CorpusPath,
     seq_len: _options.SeqLen,
-    batch_size: _options.GlobalBatch,
+    batch_size: BatchSize = None,
     steps: Steps = 1,
     start: Start = 0,
     characters: Characters = 240,
@@ -46,6 +69,8 @@ def run(
     order: Order = "shuffled",
     packing: Packing = "concat",
     overflow: Overflow = "split",
+    buckets: Buckets = None,
+    max_tokens: MaxTokens = None,
     mask_first: MaskFirst = False,
     mask_eos: MaskEos = False,
     rank: Rank = None,
@@ -60,6 +85,9 @@ def run(
 
     Example:  tokenriver batches corpus --seq-len 1024 --batch-size 8 --steps 3
     """
+    if batch_size is None and max_tokens is None:
+        raise typer.BadParameter("give --batch-size, or with --packing document --max-tokens-per-batch")
+    given = {"buckets": _widths(buckets), "max_tokens_per_batch": max_tokens}
     this_rank, ranks = _environment.rank_and_world_size(rank, world_size)
     corpus = _environment.open_corpus(path, split)
     loader = tokenriver.Loader(
@@ -68,6 +96,7 @@ def run(
         global_batch=batch_size,
         packing=packing,
         overflow=overflow,
+        packing_options={name: value for name, value in given.items() if value is not None},
         mask_first=mask_first,
         mask_eos=mask_eos,
         order=order,
@@ -88,4 +117,17 @@ def run(
         for row in _rows.rows(batch, corpus):
             _rows.show(row, characters)
     if json:
-        _output.emit_json({"path": str(Path(path)), "split": split, "num_rows": loader.num_rows, "steps": shown})
+        sizes = {"num_rows": loader.num_rows, "buckets": [asdict(bucket) for bucket in loader.buckets]}
+        _output.emit_json({"path": str(Path(path)), "split": split, **sizes, "steps": shown})
+        return
+    for bucket in loader.buckets:
+        filled = f"{bucket.rows:,} rows in {bucket.steps:,} steps an epoch, {bucket.padding:,} positions padded"
+        print(f"  bucket of {bucket.step_rows:,} x {bucket.width:,}: {filled}, {bucket.filler:,} rows of filler")
+
+
+def _widths(given: str | None) -> int | list[int] | None:
+    """A number of buckets, or their widths."""
+    if given is None:
+        return None
+    words = given.split(",")
+    return count(words[0]) if len(words) == 1 else [count(word) for word in words]

@@ -21,6 +21,9 @@ Packings = Annotated[
     list[str] | None,
     typer.Option("--packing", metavar="NAME", help="Packings to compare (repeatable; concat, document, best_fit)."),
 ]
+Buckets = Annotated[
+    int | None, typer.Option("--buckets", metavar="N", help="Show document rows in N buckets as well.", min=1)
+]
 Ids = Annotated[bool, typer.Option("--ids", help="Read all ids: vocabulary use, and bytes a token by decoding.")]
 
 
@@ -28,6 +31,7 @@ def run(
     path: _options.CorpusPath,
     seq_len: SeqLens = None,
     packing: Packings = None,
+    buckets: Buckets = None,
     ids: Ids = False,
     split: _options.Split = "train",
     json: _options.Json = False,
@@ -42,7 +46,7 @@ def run(
     """
     lengths = [_output.count(word) for words in seq_len or [] for word in words.split(",")]
     corpus = _environment.open_corpus(path, split)
-    found = tokenriver.stats(corpus, seq_lens=lengths or None, packings=packing or PACKINGS, ids=ids)
+    found = tokenriver.stats(corpus, seq_lens=lengths or None, packings=packing or PACKINGS, buckets=buckets, ids=ids)
     if json:
         _output.emit_json({"path": str(Path(path)), "split": split, **found.as_dict()})
         return
@@ -92,7 +96,7 @@ def _show_rows(rows: tuple[RowStats, ...], longer: Mapping[int, float]) -> None:
         _output.heading(f"rows of {seq_len:,}{long}")
         table = [
             [
-                row.packing,
+                f"{row.packing} in {len(row.widths)}" if row.widths else row.packing,
                 row.overflow or "-",
                 row.rows,
                 f"{row.padding_share:.2%}",

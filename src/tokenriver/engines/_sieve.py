@@ -6,7 +6,8 @@ from itertools import compress
 
 import numpy as np
 
-from tokenriver.types import Bools, FilterRule, Ids, Int64
+from tokenriver.filterrules import FilterRule
+from tokenriver.types import Bools, Ids, Int64
 
 NO_IDS = "no-ids"
 

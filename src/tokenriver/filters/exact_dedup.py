@@ -1,8 +1,9 @@
 """Of documents with the same text, byte for byte, the first in input order stays."""
 
 from tokenriver.errors import InputError
+from tokenriver.filterrules import FilterRule, Parameters
 from tokenriver.hashing import text_hashes
-from tokenriver.types import FilterRule, Parameters, UInt64
+from tokenriver.types import UInt64
 
 SALT = b"tokenriver dedup 1"
 

@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 
 from tokenriver.errors import InputError
-from tokenriver.types import Bools, FilterRule, Int64, Parameters
+from tokenriver.filterrules import FilterRule, Parameters
+from tokenriver.types import Bools, Int64
 
 BOUNDS = ("min_chars", "max_chars", "min_ids", "max_ids")
 
