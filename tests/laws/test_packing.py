@@ -1,6 +1,7 @@
 """Rows of every packing, whatever the corpus, ranks and micro-batches: the loader's cells are those of a naive one."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from rivers import ArrayRiver
 from tokenriver.batch import Batch
 from tokenriver.errors import LimitError
 from tokenriver.loader import Loader
+from tokenriver.packing import _lengths, best_fit
 from tokenriver.types import IGNORE
 
 lengths = st.lists(st.integers(0, 12), min_size=1, max_size=14)
@@ -102,3 +104,28 @@ def test_best_fit_places_item_by_item(sizes: list[int], seq_len: int) -> None:
         for line, mask in zip(made.input_ids.tolist(), made.loss_mask.tolist(), strict=True)
     ]
     assert found == wanted
+
+
+@settings(max_examples=60)
+@given(
+    sizes=lengths,
+    seq_len=st.integers(1, 7),
+    overflow=st.sampled_from(["split", "truncate", "drop"]),
+    block=st.integers(1, 5),
+    far=st.booleans(),
+)
+def test_best_fit_block_by_block_and_of_far_positions(
+    sizes: list[int], seq_len: int, overflow: str, block: int, far: bool
+) -> None:
+    """Lengths are looked at some thousands at a time; behind an endless document positions leave no bits for sizes."""
+    sizes = [2**61 if far and overflow != "split" else 1, *sizes, 2]
+    river = Mock(num_documents=len(sizes), num_tokens=sum(sizes), plan_folder=None)
+    river.doc_ends.return_value = np.cumsum(sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_lengths, "_BLOCK", block)
+        rows = best_fit.pack(river, seq_len=seq_len, overflow=overflow)
+    wanted = naive_packing.rows_of("best_fit", sizes, seq_len, overflow)
+    which, starts, stops = rows.spans(np.arange(len(wanted)), 0)
+    assert len(rows) == len(wanted)
+    found = list(zip(which.tolist(), starts.tolist(), stops.tolist(), strict=True))
+    assert found == [(row, *span) for row, spans in enumerate(wanted) for span in spans]
