@@ -70,7 +70,7 @@ def plan(seq_len: int, documents: int) -> dict[str, float]:
     found["grown"] = (_peak() - before) / documents
     positions = np.minimum(lengths[:COMPARED] - 1, seq_len)
     sizes = positions[positions > 0]
-    ours = len(best_fit(sizes, seq_len)[1])
+    ours = len(best_fit(np.bincount(sizes, minlength=seq_len + 1), seq_len).ends)
     ways = {
         "best-fit decreasing by a tree": packers.best_fit_decreasing,
         "a buffer of 1,000": packers.buffered_best_fit,

@@ -17,7 +17,7 @@ from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
-from tokenriver.river import Out, River
+from tokenriver.river import Fill, Out, River
 from tokenriver.storage import UNKNOWN
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Ids, Int64, Tokenizer
@@ -121,6 +121,10 @@ class Corpus:
         """Fill out (k, n), any integer dtype, with the ids [s, s + n) of each of starts (k,), windows crossing shards
         where they must; LimitError outside the river or for an id that out's dtype cannot hold."""
         self._river.gather(starts, n, out)
+
+    def cut(self, starts: Int64, sizes: Int64 | int) -> Fill | None:
+        """Look up where windows or runs lie, for calls of gather or take to come; None where that gains nothing."""
+        return self._river.cut(starts, sizes)
 
     # ------------------------------------------------------------------------------------ documents
 

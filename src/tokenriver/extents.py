@@ -1,7 +1,7 @@
 """Where ids lie in mapped files: extents, each a run of ids at a byte of a view, end to end in the order of the ids.
 
-A window of ids is a slice of each extent that it meets. All windows of a call are cut by a few operations on columns,
-whatever the number of extents; what is left in Python is one slice of a view for each piece.
+A window of ids is a slice of each extent that it meets. All windows of a call, or of many calls to come, are cut by a
+few operations on columns, whatever the number of extents; what is left in Python is one slice of a view for each piece.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,28 @@ from tokenriver.types import Ids, Int32, Int64
 # behind all extents lie zeros without an end, whose first has the number PADDING
 PADDING = -1
 _FAR = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """Windows cut where extents end. Those of window i are the pieces upto[i] to upto[i + 1], one after another; a
+    piece is the bytes `begins` to `ends` of views[which]."""
+
+    views: list[memoryview]
+    which: Int32
+    begins: Int64
+    ends: Int64
+    upto: Int64
+
+    def pieces(self, first: int, last: int) -> list[memoryview]:
+        """The bytes of the windows [first, last)."""
+        here = slice(self.upto.item(first), self.upto.item(last))
+        views, which = self.views, self.which[here].tolist()
+        begins, ends = self.begins[here].tolist(), self.ends[here].tolist()
+        if which and which.count(which[0]) == len(which):
+            view = views[which[0]]
+            return [view[a:b] for a, b in zip(begins, ends, strict=True)]
+        return [views[number][a:b] for number, a, b in zip(which, begins, ends, strict=True)]
 
 
 @dataclass(slots=True)
@@ -32,21 +54,47 @@ class Extents:
     def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
         """The bytes of the ids [s, s + n) of each start (and each n, if they differ), in one piece or several, one
         window after another. A start of PADDING stands for zeros; the caller has checked that all others lie inside."""
+        return self.cut(starts, n, self.met(starts, n)).pieces(0, len(starts))
+
+    def met(self, starts: Int64, n: Int64 | int) -> tuple[Int64, Int64]:
+        """(number of the first extent, number of extents) that each window meets."""
         stops = starts + n
-        first = self.ends.searchsorted(starts, "right")
-        padded = starts.item(starts.argmin()) < 0 if len(starts) else False
-        if padded:
-            first[starts < 0] = len(self)
-            self._lengthen(int((stops - starts)[starts < 0].max()))
-        if (stops <= self.ends[first]).all():  # each window in one extent
-            return self._cut(first, starts, stops)
-        counts = self.ends.searchsorted(stops, "left") + 1 - first
-        counts[starts < 0] = 1
-        counts[starts == stops] = 0
-        window = np.repeat(np.arange(len(starts)), counts)
-        extent = np.arange(len(window)) + (first - np.cumsum(counts) + counts)[window]
-        begins, ends = self.begins[extent], self.ends[extent]
-        return self._cut(extent, np.maximum(begins, starts[window]), np.minimum(ends, stops[window]))
+        first, last = self.ends.searchsorted(starts, "right"), self.ends.searchsorted(stops, "left")
+        if len(starts) and starts.item(starts.argmin()) < 0:
+            padded = starts < 0
+            first[padded] = last[padded] = len(self)
+            self._lengthen(int((stops - starts)[padded].max()))
+        counts = last - first
+        counts += 1
+        if not isinstance(n, int):
+            counts[starts == stops] = 0
+        return first, counts
+
+    def cut(self, starts: Int64, n: Int64 | int, met: tuple[Int64, Int64]) -> Cuts:
+        """Where the bytes of windows lie that meet these extents."""
+        first, counts = met
+        stops = starts + n
+        if len(starts) and counts.item(counts.argmax()) <= 1:
+            return self._cuts(first, starts, stops, np.arange(len(starts) + 1))
+        upto = np.zeros(len(starts) + 1, np.int64)
+        counts.cumsum(out=upto[1:])
+        extent = np.repeat(first - upto[:-1], counts)
+        extent += np.arange(len(extent))
+        # an extent begins where the one before it ends; a window's first piece and its last one are cut
+        ends = self.ends[extent]
+        begins = np.empty_like(ends)
+        begins[1:] = ends[:-1]
+        begin, end = upto[:-1], upto[1:] - 1
+        if not isinstance(n, int):
+            some = counts > 0
+            begin, end, starts, stops = begin[some], end[some], starts[some], stops[some]
+        begins[begin], ends[end] = starts, stops
+        return self._cuts(extent, begins, ends, upto)
+
+    def _cuts(self, extent: Int64, starts: Int64, stops: Int64, upto: Int64) -> Cuts:
+        """Pieces of ids from each start to each stop, in one extent each."""
+        shift = self.shift[extent]
+        return Cuts(self.views, self.which[extent], shift + starts * self.item, shift + stops * self.item, upto)
 
     def place(self, position: int) -> int:
         """The byte of an id in its view."""
@@ -69,13 +117,6 @@ class Extents:
             here = which == number
             found[here] = ids[at[here]]
         return found
-
-    def _cut(self, extent: Int64, starts: Int64, stops: Int64) -> list[memoryview]:
-        """The ids from each start to each stop, in one extent each."""
-        views, shift = self.views, self.shift[extent]
-        begins, ends = shift + starts * self.item, shift + stops * self.item
-        zipped = zip(self.which[extent].tolist(), begins.tolist(), ends.tolist(), strict=True)
-        return [views[number][a:b] for number, a, b in zipped]
 
     def _lengthen(self, ids: int) -> None:
         if len(self.views[-1]) < ids * self.item:

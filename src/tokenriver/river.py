@@ -6,7 +6,8 @@ Of several shards, or one in pieces, the windows' bytes are joined (`Extents`), 
 shared between calls: no lock is needed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from tokenriver import extents
 from tokenriver.errors import FormatError, InputError, LimitError
-from tokenriver.extents import PADDING, Extents
+from tokenriver.extents import PADDING, Cuts, Extents
 from tokenriver.shelf import LIMIT, Shelf
 from tokenriver.storage import bytes_of
 from tokenriver.types import Ids, Int64
@@ -26,11 +27,14 @@ BLOCK_BYTES = 1 << 20
 STRETCH, AHEAD = 1 << 20, 1 << 12
 # the extents of a few shards are kept as one table, if it has at most so many rows of 28 bytes
 MAX_EXTENTS = 1 << 20
+# pieces of windows that are cut beforehand, 20 bytes each
+MAX_PIECES = 1 << 18
 # views for so many window lengths are kept
 MAX_LENGTHS = 8
 
 Windows = NDArray[np.void]
 Out = NDArray[np.integer[Any]]
+Fill = Callable[[int, int, Out], None]
 
 
 class River:
@@ -114,6 +118,31 @@ class River:
         if self._signed:
             _refuse_negative(found)
         _narrow(found.reshape(out.shape), out)
+
+    def cut(self, starts: Int64, sizes: Int64 | int) -> Fill | None:
+        """Look up where many windows or runs lie, for calls to come: fill(first, last, out) is `gather` or `take` of
+        those from first to last. None where that gains nothing, or where one lies outside."""
+        if not self._prepared:
+            self._prepare(1)
+        windows = isinstance(sizes, int)
+        if self._extents is None or (self._flat and windows) or not len(starts):
+            return None
+        if starts.item(starts.argmin()) < (0 if windows else PADDING) or int((starts + sizes).max()) > self.num_tokens:
+            return None
+        met = self._extents.met(starts, sizes)
+        # of tiny extents a window has so many that nothing is gained
+        if int(met[1].sum()) > MAX_PIECES:
+            return None
+        return partial(self._fill_cut, self._extents.cut(starts, sizes, met))
+
+    def _fill_cut(self, cuts: Cuts, first: int, last: int, out: Out) -> None:
+        found = np.frombuffer(b"".join(cuts.pieces(first, last)), self.dtype).reshape(out.shape)
+        if self._signed:
+            _refuse_negative(found)
+        try:
+            np.copyto(out, found, "safe")
+        except TypeError:
+            _narrow(found, out)
 
     def _runs(self, starts: Int64, sizes: Int64) -> Iterator[memoryview | bytes]:
         """The bytes of runs of ids, consecutive ones of one shard at a time."""

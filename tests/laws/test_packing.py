@@ -1,6 +1,7 @@
 """Rows of every packing, whatever the corpus, ranks and micro-batches: the loader's cells are those of a naive one."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import strategies as st
 import naive_order
 import naive_packing
 from rivers import ArrayRiver
+from small_corpora import make_corpus
 from tokenriver.batch import Batch
+from tokenriver.corpus import open_corpus
 from tokenriver.errors import LimitError
 from tokenriver.loader import Loader
+from tokenriver.packing import _lengths, best_fit
 from tokenriver.types import IGNORE
 
 lengths = st.lists(st.integers(0, 12), min_size=1, max_size=14)
@@ -102,3 +106,58 @@ def test_best_fit_places_item_by_item(sizes: list[int], seq_len: int) -> None:
         for line, mask in zip(made.input_ids.tolist(), made.loss_mask.tolist(), strict=True)
     ]
     assert found == wanted
+
+
+@settings(max_examples=60)
+@given(
+    sizes=lengths,
+    seq_len=st.integers(1, 7),
+    overflow=st.sampled_from(["split", "truncate", "drop"]),
+    block=st.integers(1, 5),
+    far=st.booleans(),
+)
+def test_best_fit_block_by_block_and_of_far_positions(
+    sizes: list[int], seq_len: int, overflow: str, block: int, far: bool
+) -> None:
+    """Lengths are looked at some thousands at a time; behind an endless document positions leave no bits for sizes."""
+    sizes = [2**61 if far and overflow != "split" else 1, *sizes, 2]
+    river = Mock(num_documents=len(sizes), num_tokens=sum(sizes), plan_folder=None)
+    river.doc_ends.return_value = np.cumsum(sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_lengths, "_BLOCK", block)
+        rows = best_fit.pack(river, seq_len=seq_len, overflow=overflow)
+    wanted = naive_packing.rows_of("best_fit", sizes, seq_len, overflow)
+    which, starts, stops = rows.spans(np.arange(len(wanted)), 0)
+    assert len(rows) == len(wanted)
+    found = list(zip(which.tolist(), starts.tolist(), stops.tolist(), strict=True))
+    assert found == [(row, *span) for row, spans in enumerate(wanted) for span in spans]
+
+
+@pytest.mark.parametrize("name", ["concat", "sliding", "document", "best_fit", "minimind", "bos_aligned"])
+@settings(max_examples=15, deadline=None)
+@given(
+    shards=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=5), min_size=1, max_size=3),
+    micro=st.integers(1, 3),
+    masked=st.booleans(),
+)
+def test_a_corpus_in_shards_serves_what_an_array_does(
+    tmp_path_factory: pytest.TempPathFactory, name: str, shards: list[list[int]], micro: int, masked: bool
+) -> None:
+    """Of a corpus many rows are looked up beforehand, of another river each batch by itself."""
+    sizes = [size for shard in shards for size in shard]
+    ids = np.arange(1, sum(sizes) + 1)
+    documents = iter(np.split(ids, np.cumsum(sizes)[:-1]))
+    folder = tmp_path_factory.mktemp("c")
+    make_corpus(folder, {"train": [[next(documents).tolist() for _ in shard] for shard in shards]})
+    array = ArrayRiver(ids.tolist(), sizes)
+    options: dict[str, Any] = {"seq_len": 4, "packing": name, "order": "sequential", "prefetch": 0}
+    options |= {"global_batch": 3, "micro_batch": micro, "mask_first": masked}
+    try:
+        wanted = list(Loader(array, **options))
+    except LimitError:
+        return
+    found = list(Loader(open_corpus(folder), **options))
+    assert len(found) == len(wanted)
+    for ours, theirs in zip(found, wanted, strict=True):
+        for column in ("input_ids", "targets", "cu_seqlens", "position_ids", "loss_mask", "sample_ids"):
+            assert np.array_equal(getattr(ours, column), getattr(theirs, column)), column

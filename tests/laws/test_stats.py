@@ -115,9 +115,9 @@ def test_lengths_are_those_of_a_sorted_list(sizes: list[int], seq_len: int) -> N
 def test_bins_are_counted_as_they_are_filled(many: list[int]) -> None:
     module = registry.load("packing", "best_fit")
     many[0], many[-1] = 0, many[-1] + 1
-    sizes = np.repeat(np.arange(len(many)), many)
-    _, counts = module.best_fit(sizes, len(many) - 1)
-    assert module.count_bins(np.array(many), len(many) - 1) == len(counts)
+    bins = module.best_fit(np.array(many), len(many) - 1)
+    assert module.count_bins(np.array(many), len(many) - 1) == len(bins.ends)
+    assert bins.ends[-1] == sum(many)
 
 
 def test_cells_of_minimind_are_counted_as_it_fills_them() -> None:

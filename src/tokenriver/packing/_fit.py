@@ -5,28 +5,47 @@ holds it; that bin then has the least room again, until it holds no more. So all
 items of a size, and whole groups of bins move at once. The result is that of placing items one by one.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.types import Int64
-
-Int32 = NDArray[np.int32]
+from tokenriver.types import Int32, Int64
 
 
-def best_fit(sizes: Int64, capacity: int) -> tuple[Int64, Int64]:
-    """(order, counts): items (indexes into sizes, each 1 to capacity) bin after bin, largest first inside each, and
-    the number of items of each bin."""
-    by_size = np.argsort((capacity - sizes).astype(np.uint16 if capacity <= 65535 else np.uint32), kind="stable")
-    many = np.bincount(sizes, minlength=capacity + 1)
-    bins = _Bins(capacity, len(sizes))
-    for size in range(capacity, 0, -1):
-        bins.place(size, int(many[size]))
-    counts = bins.counts[: bins.used].astype(np.int64)
-    places = (np.cumsum(counts) - counts)[np.concatenate(bins.numbers)]
-    places += np.concatenate(bins.ranks)
-    order = np.empty(len(sizes), np.int64)
-    order[places] = by_size
-    return order, counts
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Which bins take how many items of which size; the items themselves are not asked for."""
+
+    ends: Int64
+    """(bins,) items of this bin and all before it."""
+    steps: list[tuple[Int64, int, int]]
+    """(bins, items for each of them, their size), the largest size first."""
+
+    def arrange(self, by_size: Int64, items: Int64, sizes: Int32) -> None:
+        """Of all items, the largest first, fill items and sizes bin after bin, the largest first inside each."""
+        next_place = np.diff(self.ends, prepend=0)
+        np.subtract(self.ends, next_place, out=next_place)
+        done = 0
+        for bins, each, size in self.steps:
+            places = next_place[bins]
+            next_place[bins] = places + each
+            if each > 1:
+                places = (places[:, None] + np.arange(each)).ravel()
+            items[places] = by_size[done : done + len(places)]
+            sizes[places] = size
+            done += len(places)
+
+
+def best_fit(many: Int64, capacity: int) -> Bins:
+    """The bins of many[s] items of each size s, (capacity + 1,) int64; none has size 0."""
+    filling = _Filling(capacity)
+    for size in np.flatnonzero(many)[::-1].tolist():
+        filling.place(size, int(many[size]))
+    counts = np.zeros(filling.used, np.int64)
+    for bins, each, _ in filling.steps:
+        counts[bins] += each
+    return Bins(np.cumsum(counts, out=counts), filling.steps)
 
 
 def count_bins(many: Int64, capacity: int) -> int:
@@ -57,52 +76,45 @@ def count_bins(many: Int64, capacity: int) -> int:
     return used
 
 
-class _Bins:
-    """Bins by the room that they have left, and where each item went."""
+class _Filling:
+    """Bins by the room that they have left."""
 
-    def __init__(self, capacity: int, items: int) -> None:
+    def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._groups: list[list[Int32]] = [[] for _ in range(capacity + 1)]
-        self._filled = np.zeros(capacity + 1, np.bool_)
+        self._groups: list[list[Int64]] = [[] for _ in range(capacity + 1)]
+        self._filled: NDArray[np.bool_] = np.zeros(capacity + 1, np.bool_)
         self.used = 0
-        self.counts = np.zeros(items, np.int32)
-        """Items of each bin so far; only `used` bins have any."""
-        self.numbers: list[Int32] = []
-        """The bin of each item, in the order in which they are placed, in blocks."""
-        self.ranks: list[Int32] = []
-        """How many items its bin had before it."""
+        self.steps: list[tuple[Int64, int, int]] = []
 
     def place(self, size: int, items: int) -> None:
         """Place so many items of one size."""
         while items:
-            room = size + int(np.argmax(self._filled[size:]))
+            room = size + int(self._filled[size:].argmax())
             if self._filled[room]:
                 # of bins with equal room the oldest comes first
-                bins = np.sort(np.concatenate(self._groups[room]))
+                groups = self._groups[room]
+                bins = groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))
                 self._groups[room], self._filled[room] = [], False
             else:
                 room = self._capacity
-                bins = np.arange(self.used, self.used - (-items // (room // size)), dtype=np.int32)
+                bins = np.arange(self.used, self.used - (-items // (room // size)), dtype=np.int64)
                 self.used += len(bins)
             each = room // size
             whole = min(len(bins), items // each)
-            self._fill(bins[:whole], each, room - each * size)
+            self._fill(bins[:whole], each, size, room)
             items -= whole * each
             rest = min(1, len(bins) - whole) if items else 0
-            self._fill(bins[whole : whole + rest], items, room - items * size)
+            self._fill(bins[whole : whole + rest], items, size, room)
             self._put(room, bins[whole + rest :])
             items = 0 if rest else items
 
-    def _fill(self, bins: Int32, each: int, room: int) -> None:
-        """Put `each` items into each of some bins, which leaves them so much room."""
+    def _fill(self, bins: Int64, each: int, size: int, room: int) -> None:
+        """Put `each` items of a size into each of some bins, which have so much room."""
         if len(bins):
-            self.numbers.append(np.repeat(bins, each))
-            ranks = np.add(self.counts[bins][:, None], np.arange(each), dtype=np.int32, casting="unsafe")
-            self.ranks.append(ranks.ravel())
-            self.counts[bins] += each
-            self._put(room, bins)
+            self.steps.append((bins, each, size))
+            self._put(room - each * size, bins)
 
-    def _put(self, room: int, bins: Int32) -> None:
+    def _put(self, room: int, bins: Int64) -> None:
         if len(bins):
             self._groups[room].append(bins)
             self._filled[room] = True

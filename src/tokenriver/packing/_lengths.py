@@ -1,9 +1,15 @@
 """What the packings by document share: lengths of documents, and how long ones are met."""
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.types import Int64, River
 
 OVERFLOWS = ("split", "truncate", "drop")
+_BLOCK = 1 << 16
+"""Documents that are looked at together: so many lengths stay in the cache."""
 
 
 def document_ends(river: River, packing: str) -> Int64:
@@ -14,6 +20,13 @@ def document_ends(river: River, packing: str) -> Int64:
             "opening it, or take packing 'concat'"
         )
     return river.doc_ends()
+
+
+def length_blocks(ends: Int64, begin: int = 0) -> Iterator[tuple[Int64, Int64]]:
+    """(ends, lengths) of the documents behind `begin`, each (k,) int64, some thousands at a time."""
+    for at in range(0, len(ends), _BLOCK):
+        block = ends[at : at + _BLOCK]
+        yield block, np.diff(block, prepend=ends[at - 1] if at else begin)
 
 
 def check_overflow(overflow: str) -> None:

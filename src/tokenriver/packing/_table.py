@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenriver.types import Int64
 
@@ -17,7 +19,7 @@ class Table:
     row_ends: Int64
     starts: Int64
     """River position of each span's first id."""
-    sizes: Int64
+    sizes: NDArray[np.signedinteger[Any]]
     """Ids of each span."""
 
     def __len__(self) -> int:
@@ -39,9 +41,13 @@ class Table:
 
 def join(tables: Iterable[Table]) -> Table:
     """Tables end to end, as one."""
-    row_ends, starts, sizes = [_NONE], [_NONE], [_NONE]
+    parts = list(tables)
+    if len(parts) == 1:
+        return parts[0]
+    row_ends, starts = [_NONE], [_NONE]
+    sizes: list[NDArray[np.signedinteger[Any]]] = [np.empty(0, np.int32)]
     spans = 0
-    for table in tables:
+    for table in parts:
         row_ends.append(table.row_ends + spans)
         starts.append(table.starts)
         sizes.append(table.sizes)

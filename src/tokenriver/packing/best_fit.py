@@ -13,13 +13,14 @@ import numpy as np
 
 from tokenriver.errors import InputError, LimitError
 from tokenriver.packing._fit import best_fit, count_bins
-from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, lost_ids
+from tokenriver.packing._lengths import check_overflow, check_rows, document_ends, length_blocks, lost_ids
 from tokenriver.packing._plans import Planned, Wanted, planned
 from tokenriver.packing._table import Table
-from tokenriver.types import Int64, River
+from tokenriver.types import Int32, Int64, River
 
 MOST_TOGETHER = (1 << 31) - 1
 """Documents that can be planned together."""
+_NONE: Int64 = np.empty(0, np.int64)
 
 
 def pack(
@@ -39,12 +40,10 @@ def pack(
     check_overflow(overflow)
     ends = document_ends(river, "best_fit")
     block = _block_size(block_documents, len(ends))
-    lengths = np.diff(ends, prepend=0)
-    lost = lost_ids(lengths, seq_len, overflow)
+    lost, documents = _lost(ends, seq_len, overflow)
     served = river.num_tokens - sum(lost.values())
     # one id of each document that is served is no target
-    whole = lengths if overflow != "drop" else lengths[lengths <= seq_len + 1]
-    num_targets = served - int((whole >= 2).sum())
+    num_targets = served - documents
     check_rows(num_targets, "best_fit")
     name = f"best_fit T={seq_len} {overflow}" + (f" block={block_documents}" if block_documents is not None else "")
 
@@ -69,6 +68,18 @@ def _block_size(asked: int | None, documents: int) -> int:
     return block
 
 
+def _lost(ends: Int64, seq_len: int, overflow: str) -> tuple[dict[str, int], int]:
+    """(ids that no row shows, by reason; documents that rows show)."""
+    lost, documents = lost_ids(_NONE, seq_len, overflow), 0
+    for _, lengths in length_blocks(ends):
+        for reason, ids in lost_ids(lengths, seq_len, overflow).items():
+            lost[reason] += ids
+        documents += int(np.count_nonzero(lengths >= 2))
+        if overflow == "drop":
+            documents -= int(np.count_nonzero(lengths > seq_len + 1))
+    return lost, documents
+
+
 def count_rows(lengths: Int64, counts: Int64, seq_len: int) -> int:
     """How many rows hold so many documents of each length (2 to seq_len + 1 ids), planned together as one block."""
     many = np.zeros(seq_len + 1, np.int64)
@@ -78,28 +89,56 @@ def count_rows(lengths: Int64, counts: Int64, seq_len: int) -> int:
 
 def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> Table:
     """The rows of some documents that are planned together."""
-    lengths = np.diff(ends, prepend=begin)
-    starts = ends - lengths
-    heads = np.empty(0, np.int64)
-    if overflow == "split":
-        heads, starts, lengths = _cut_heads(starts, lengths, seq_len)
-    elif overflow == "truncate":
-        lengths = np.minimum(lengths, seq_len + 1)
-    else:
-        kept = lengths <= seq_len + 1
-        starts, lengths = starts[kept], lengths[kept]
-    usable = lengths >= 2
-    starts, lengths = starts[usable], lengths[usable]
-    order, counts = best_fit(lengths - 1, seq_len) if len(lengths) else (np.empty(0, np.int64), np.empty(0, np.int64))
-    row_ends = np.concatenate([np.arange(1, len(heads) + 1), np.cumsum(counts) + len(heads)])
-    sizes = np.concatenate([np.full(len(heads), seq_len + 1, np.int64), lengths[order]])
-    return Table(row_ends, np.concatenate([heads, starts[order]]), sizes)
+    heads, starts, sizes, many = _pieces(ends, begin, seq_len, overflow)
+    bins = best_fit(many, seq_len)
+    # both are filled anew: fresh memory would cost more than what is put there
+    bins.arrange(_longest_first(starts, sizes, seq_len), starts, sizes)
+    sizes += 1
+    if not len(heads):
+        return Table(bins.ends, starts, sizes)
+    row_ends = np.concatenate([np.arange(1, len(heads) + 1), bins.ends + len(heads)])
+    whole = np.full(len(heads), seq_len + 1, np.int32)
+    return Table(row_ends, np.concatenate([heads, starts]), np.concatenate([whole, sizes]))
 
 
-def _cut_heads(starts: Int64, lengths: Int64, seq_len: int) -> tuple[Int64, Int64, Int64]:
-    """(starts of whole rows, starts, lengths of what is left): each head of seq_len + 1 ids ends with the id that the
-    next piece begins with."""
-    whole = np.maximum(0, (lengths - 2) // seq_len)
-    which = np.repeat(np.arange(len(starts)), whole)
-    number = np.arange(len(which)) - np.repeat(np.cumsum(whole) - whole, whole)
-    return starts[which] + number * seq_len, starts + whole * seq_len, lengths - whole * seq_len
+def _pieces(ends: Int64, begin: int, seq_len: int, overflow: str) -> tuple[Int64, Int64, Int32, Int64]:
+    """(starts of whole rows, starts and positions of what shares rows, how many of those have how many positions): each
+    whole row ends with the id that the next piece begins with."""
+    heads, starts, sizes = [_NONE], np.empty(len(ends), np.int64), np.empty(len(ends), np.int32)
+    many = np.zeros(seq_len + 1, np.int64)
+    kept = 0
+    for block, lengths in length_blocks(ends, begin):
+        first = block - lengths
+        long = np.flatnonzero(lengths > seq_len + 1)
+        if overflow == "split":
+            whole = (lengths[long] - 2) // seq_len
+            number = np.arange(int(whole.sum())) - np.repeat(np.cumsum(whole) - whole, whole)
+            heads.append(np.repeat(first[long], whole) + number * seq_len)
+            first[long] += whole * seq_len
+            lengths[long] -= whole * seq_len
+        else:
+            lengths[long] = seq_len + 1 if overflow == "truncate" else 0
+        usable = lengths >= 2
+        if not usable.all():
+            first, lengths = first[usable], lengths[usable]
+        here = slice(kept, kept + len(first))
+        starts[here] = first
+        lengths -= 1
+        sizes[here] = lengths
+        many += np.bincount(lengths, minlength=seq_len + 1)
+        kept = here.stop
+    return np.concatenate(heads), starts[:kept], sizes[:kept], many
+
+
+def _longest_first(starts: Int64, sizes: Int32, seq_len: int) -> Int64:
+    """The starts, given in order, by falling sizes, in order where those are equal."""
+    bits = int(starts[-1]).bit_length() if len(starts) else 0
+    if bits + seq_len.bit_length() > 63:
+        return starts[np.argsort(seq_len - sizes, kind="stable")]
+    # numpy sorts plain numbers twice as fast as it finds their order, and nothing has to be looked up by it
+    keyed = np.subtract(seq_len, sizes, dtype=np.int64)
+    keyed <<= bits
+    keyed |= starts
+    keyed.sort()
+    keyed &= (1 << bits) - 1
+    return keyed
