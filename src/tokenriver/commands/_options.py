@@ -25,7 +25,8 @@ Tokenizer = Annotated[
     typer.Option(
         "--tokenizer",
         metavar="NAME|PATH",
-        help="gpt2 (if none), byte, char, a cached tiktoken encoding, or a tokenizer.json, .tiktoken, .bin, .pkl file.",
+        help="gpt2 (if none), byte, char, a cached tiktoken encoding, or a tokenizer.json, .tiktoken, .model, .bin or "
+        ".pkl file.",
     ),
 ]
 Like = Annotated[

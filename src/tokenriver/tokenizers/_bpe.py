@@ -36,6 +36,9 @@ class BpeTokenizer:
     fast: Fast | None
     control_tokens: tuple[bytes, ...] = ()
     """What special tokens look like; a text that spells one is text."""
+    follow: Callable[..., tuple[bytes, object]] | None = None
+    """Where the bytes of an id depend on those before it: (ids, state, last) -> (bytes, state), the first state None,
+    as tokenizer.StreamDecoder asks for them."""
 
     @property
     def encoder(self) -> str:

@@ -11,6 +11,7 @@ import importlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ _ROLES = {
 }
 
 
+UNFINISHED = "\ufffd".encode()
+
+
 def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> BpeTokenizer:
     """The tokenizer of the tokenizer.json at that path; FormatError if it is none."""
     path = Path(name)
@@ -54,6 +58,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
     size = max(names.values(), default=-1) + 1
     special = _special_ids(path, library)
     reference = _reference(library)
+    to_bytes, exact = _decoder(config, library, names)
     return BpeTokenizer(
         name=path.name,
         vocab_size=size,
@@ -62,9 +67,10 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         pad_id=special["pad"],
         fingerprint=_fingerprint(data, special),
         reference=reference,
-        to_bytes=_decoder(config, library, names),
+        to_bytes=to_bytes,
         fast=_fast(config, library, size, reference) if known_encoder(encoder) == "fast" else None,
         control_tokens=tuple(t.content.encode() for t in library.get_added_tokens_decoder().values() if t.special),
+        follow=None if exact else partial(_follow, to_bytes),
     )
 
 
@@ -126,8 +132,8 @@ def _fingerprint(data: bytes, roles: Mapping[str, int | None]) -> str:
 
 def _decoder(
     config: Mapping[str, Any], library: Library, names: Mapping[str, int]
-) -> Callable[[Sequence[int] | Ids], bytes]:
-    """Exact bytes for byte-level models; for the others what the reference's own decoder makes of the ids."""
+) -> tuple[Callable[[Sequence[int] | Ids], bytes], bool]:
+    """Exact bytes for byte-level models (True); for the others what the reference's own decoder makes of the ids."""
     added = {i: token.content.encode() for i, token in library.get_added_tokens_decoder().items()}
     plain = {i: name for name, i in names.items() if i not in added}
     letters = _byte_letters()
@@ -141,7 +147,21 @@ def _decoder(
             return spelling
         return str(library.decode([int(i) for i in ids], skip_special_tokens=False)).encode()
 
-    return decode
+    return decode, exact
+
+
+def _follow(
+    decode: Callable[[Sequence[int]], bytes], ids: Sequence[int] | Ids, state: object, *, last: bool
+) -> tuple[bytes, object]:
+    """The bytes of ids behind others, by a decoder that looks at the ids before. The state is the ids up to the first
+    that gave a text, before which the next ones are decoded, and ids whose text may be unfinished."""
+    head, held = state if isinstance(state, tuple) else ((), ())
+    held = (*held, *map(int, ids))
+    text = decode(head + held)
+    if not held or (text.endswith(UNFINISHED) and not last):
+        return b"", (head, held)
+    before = decode(head)
+    return text[len(before) :], ((head if before else head + held), ())
 
 
 def _is_byte_level(config: Mapping[str, Any]) -> bool:

@@ -1,0 +1,38 @@
+"""Pieces with scores -> merges with ranks: SentencePiece's BPE in the terms of every other.
+
+SentencePiece merges the adjacent pair whose joined text has the highest score, of equal ones the leftmost; other
+engines merge the pair of the lowest rank. A text may be joined from several pairs, so ranks by score alone would not
+say which. But only one of them ever is: while a stretch of text becomes one piece, no merge crosses its ends (what
+crossed could not be parted again), so the merges inside it are those of the stretch alone, in the same order. Each
+piece is thus made by one pair, the one that encoding the piece by itself ends with, or never. Ranked by score, where no
+two scores are equal, these pairs make SentencePiece's merges step by step.
+"""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+
+def merges(scores: Mapping[str, float]) -> list[tuple[str, str]] | None:
+    """The pair that makes each piece of two characters or more, best first; None where two have the same score, or one
+    is made from a character that is no piece itself."""
+    found = [(score, pair) for text, score in scores.items() if len(text) > 1 and (pair := _last_pair(text, scores))]
+    if len({score for score, _ in found}) != len(found):
+        return None
+    if any(part not in scores for _, pair in found for part in pair):
+        return None
+    return [pair for _, pair in sorted(found, key=lambda row: -row[0])]
+
+
+def _last_pair(text: str, scores: Mapping[str, float]) -> tuple[str, str] | None:
+    """The two symbols that are left when a piece's own text is encoded, before the last merge; None if more are."""
+    symbols = list(text)
+    while len(symbols) > 2:
+        best, at = None, 0
+        for i, (left, right) in enumerate(pairwise(symbols)):
+            score = scores.get(left + right)
+            if score is not None and (best is None or score > best):
+                best, at = score, i
+        if best is None:
+            return None
+        symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
+    return symbols[0], symbols[1]
