@@ -10,6 +10,9 @@ two scores are equal, these pairs make SentencePiece's merges step by step.
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import inf
+
+WORST = -inf
 
 
 def merges(scores: Mapping[str, float]) -> list[tuple[str, str]] | None:
@@ -27,12 +30,10 @@ def _last_pair(text: str, scores: Mapping[str, float]) -> tuple[str, str] | None
     """The two symbols that are left when a piece's own text is encoded, before the last merge; None if more are."""
     symbols = list(text)
     while len(symbols) > 2:
-        best, at = None, 0
-        for i, (left, right) in enumerate(pairwise(symbols)):
-            score = scores.get(left + right)
-            if score is not None and (best is None or score > best):
-                best, at = score, i
-        if best is None:
+        found = [scores.get(left + right, WORST) for left, right in pairwise(symbols)]
+        best = max(found)
+        if best == WORST:
             return None
+        at = found.index(best)
         symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
     return symbols[0], symbols[1]

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from gigatoken.gigatoken_rs import BPETokenizer, SentencePieceTokenizer, load_hf_json
+from gigatoken.gigatoken_rs import (
+    BPETokenizer,
+    SentencePieceTokenizer,
+    TextFileSource,
+    load_hf_json,
+    pretokenizer,
+    train_bpe,
+)
 
 from tokenriver.errors import MismatchError
 from tokenriver.tokenizers import _risk, _text
@@ -51,6 +58,26 @@ def from_sentencepiece(config: Mapping[str, Any], vocab_size: int) -> SentencePi
     if not isinstance(native, SentencePieceTokenizer):
         raise MismatchError("fast encoder: got no SentencePiece tokenizer back; use the reference encoder")
     return native
+
+
+def words(text: bytes) -> list[bytes]:
+    """The words of a text, as GPT-2 splits it."""
+    return list(pretokenizer(text))
+
+
+def merges(path: str, size: int) -> list[tuple[bytes, bytes]]:
+    """Train on the texts of a file, parted by 0xff: the merges of a vocabulary of `size` ids, 256 of them bytes. The
+    native trainer says on both outputs what it does."""
+    made: list[tuple[bytes, bytes]] = train_bpe(TextFileSource([path], separator=b"\xff"), size, [])[1]
+    return made
+
+
+def print_merges(path: str, size: int) -> None:
+    """Print `merges` as JSON, and nothing else; for a process of its own."""
+    answer = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with open(answer, "w", encoding="ascii") as file:
+        json.dump([(left.hex(), right.hex()) for left, right in merges(path, size)], file)
 
 
 def _marker(number: int) -> dict[str, Any]:

@@ -19,12 +19,13 @@ from tokenizers import Tokenizer as Library
 
 from tokenriver import files
 from tokenriver.errors import FormatError
-from tokenriver.tokenizers import _pieces, _text, _training
+from tokenriver.tokenizers import _fast_training, _pieces, _text, _training
 from tokenriver.tokenizers._bpe import BpeTokenizer, Fast, Reference, known_encoder
 from tokenriver.types import Ids
 
 SUFFIXES = (".json",)
 train = _training.train
+train_fast = _fast_training.train
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
