@@ -19,7 +19,7 @@ LADDER = (
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "sampler", "quotas", "joining", "masks"),
     ("manifest_tables",),
-    ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
+    ("manifest", "kinds", "tokenizer", "roles", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),

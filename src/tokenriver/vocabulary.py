@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenriver.agreement import tokenizer_of
 from tokenriver.corpus import Corpus
 from tokenriver.errors import InputError, LimitError
+from tokenriver.roles import role_ids
 from tokenriver.types import Int64, River, Tokenizer
 
 MOST = 20
@@ -53,7 +55,7 @@ def count_vocabulary(river: River, notes: list[str]) -> VocabularyStats:
         table[: len(found)] += found
     order = np.argsort(-table, kind="stable")[:MOST]
     tokenizer = river.tokenizer
-    special = _special(tokenizer, limit)
+    special = _special(river, limit)
     return VocabularyStats(
         size,
         int(np.count_nonzero(table)),
@@ -62,24 +64,26 @@ def count_vocabulary(river: River, notes: list[str]) -> VocabularyStats:
         outside,
         {int(number): int(table[number]) for number in order if table[number]},
         int(table[special].sum()),
-        _bytes_per_token(river, tokenizer, table, notes),
+        _bytes_per_token(river, tokenizer, table, special, notes),
     )
 
 
-def _special(tokenizer: Tokenizer | None, limit: int) -> list[int]:
-    if tokenizer is None:
-        return []
-    roles = {tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id}
-    return sorted(number for number in roles if number is not None and number < limit)
+def _special(corpus: Corpus, limit: int) -> list[int]:
+    """Ids of bos, eos and pad, by the manifest where it says them."""
+    made_by = tokenizer_of(corpus) or corpus.tokenizer
+    ids = [] if made_by is None else role_ids(made_by).values()
+    return sorted({number for number in ids if number is not None and number < limit})
 
 
-def _bytes_per_token(corpus: Corpus, tokenizer: Tokenizer | None, table: Int64, notes: list[str]) -> float | None:
+def _bytes_per_token(
+    corpus: Corpus, tokenizer: Tokenizer | None, table: Int64, special: list[int], notes: list[str]
+) -> float | None:
     """Sum of the bytes of each id; not known for a tokenizer whose ids have others when they stand together."""
     if tokenizer is None:
         notes.append("decoded bytes: no tokenizer is known")
         return None
     counts = table.copy()
-    counts[_special(tokenizer, len(table))] = 0
+    counts[special] = 0
     used = np.flatnonzero(counts)
     try:
         sizes = np.zeros(len(table), np.int64)

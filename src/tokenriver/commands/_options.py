@@ -106,6 +106,19 @@ Framing = Annotated[
     Literal["eos-after", "eos-before", "bos-eos", "none"] | None,
     typer.Option("--framing", help="Control ids around a document (default eos-after).", rich_help_panel=OUTPUT),
 ]
+Bos = Annotated[
+    str | None,
+    typer.Option("--bos", metavar="TOKEN", help="Which control token begins a document.", rich_help_panel=OUTPUT),
+]
+Eos = Annotated[
+    str | None,
+    typer.Option(
+        "--eos",
+        metavar="TOKEN",
+        help="Which control token ends one (tokenizer show --special lists them).",
+        rich_help_panel=OUTPUT,
+    ),
+]
 Format = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help="Format of the shards.", rich_help_panel=OUTPUT)
 ]

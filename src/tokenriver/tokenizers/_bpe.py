@@ -1,7 +1,7 @@
 """A tokenizer with two encoders: a fast one, and the reference whose ids are right by definition."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -36,6 +36,8 @@ class BpeTokenizer:
     fast: Fast | None
     control_tokens: tuple[bytes, ...] = ()
     """What special tokens look like; a text that spells one is text."""
+    special: Mapping[str, int] = field(default_factory=dict)
+    """Their ids by name."""
     follow: Callable[..., tuple[bytes, object]] | None = None
     """Where the bytes of an id depend on those before it: (ids, state, last) -> (bytes, state), the first state None,
     as tokenizer.StreamDecoder asks for them."""

@@ -58,6 +58,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
     names: dict[str, int] = library.get_vocab(with_added_tokens=True)
     size = max(names.values(), default=-1) + 1
     special = _special_ids(path, library)
+    names_of_special = {t.content: i for i, t in library.get_added_tokens_decoder().items() if t.special}
     reference = _reference(library)
     to_bytes, exact = _decoder(config, library, names)
     return BpeTokenizer(
@@ -70,7 +71,8 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         reference=reference,
         to_bytes=to_bytes,
         fast=_fast(config, library, size, reference) if known_encoder(encoder) == "fast" else None,
-        control_tokens=tuple(t.content.encode() for t in library.get_added_tokens_decoder().values() if t.special),
+        control_tokens=tuple(token.encode() for token in names_of_special),
+        special=names_of_special,
         follow=None if exact else partial(_follow, to_bytes),
     )
 

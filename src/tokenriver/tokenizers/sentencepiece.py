@@ -50,6 +50,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         to_bytes=spelling.join,
         fast=_fast(model, reference) if known_encoder(encoder) == "fast" else None,
         control_tokens=tuple(piece.text.encode() for piece in model.pieces if piece.kind == CONTROL),
+        special={piece.text: i for i, piece in enumerate(model.pieces) if piece.kind == CONTROL},
         follow=spelling.follow if spelling.strips else None,
     )
 

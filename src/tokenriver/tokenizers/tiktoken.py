@@ -156,6 +156,7 @@ def _assemble(name: str, encoding: Encoding, data: bytes, encoder: str) -> BpeTo
         to_bytes=ranks.join,
         fast=_fast(data, encoding.pattern, size, reference) if encoder == "fast" else None,
         control_tokens=tuple(token.encode() for token in encoding.specials),
+        special=encoding.specials,
     )
 
 
