@@ -36,7 +36,7 @@ LADDER = (
     ("commit",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
     ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments"),
-    ("rowcounts", "estimate", "schedule"),
+    ("rowcounts", "estimate", "schedule", "fertility"),
     ("loader", "verify", "stats", "plan"),
     ("validation",),
     ("adapters",),

@@ -9,7 +9,7 @@ from tokenriver.agreement import tokenizer_of
 from tokenriver.corpus import Corpus
 from tokenriver.errors import InputError, LimitError
 from tokenriver.roles import role_ids
-from tokenriver.types import Int64, River, Tokenizer
+from tokenriver.types import Int64, River
 
 MOST = 20
 """Most frequent ids that are named."""
@@ -39,8 +39,9 @@ class VocabularyStats:
     """Decoded bytes by id, special ids left out; None without a tokenizer that says it."""
 
 
-def count_vocabulary(river: River, notes: list[str]) -> VocabularyStats:
-    """Read all ids of a corpus; `notes` takes what could not be told."""
+def count_vocabulary(river: River, notes: list[str]) -> tuple[VocabularyStats, Int64 | None]:
+    """Read all ids of a corpus: which are used, and the bytes of each (0 for bos, eos and pad) where they are known.
+    `notes` takes what could not be told."""
     if not isinstance(river, Corpus):
         raise InputError(f"ids: got them asked of a {type(river).__name__}, expected a corpus; leave ids out")
     size = river.vocab_size
@@ -54,9 +55,12 @@ def count_vocabulary(river: River, notes: list[str]) -> VocabularyStats:
         found = np.bincount(numbers[inside])
         table[: len(found)] += found
     order = np.argsort(-table, kind="stable")[:MOST]
-    tokenizer = river.tokenizer
     special = _special(river, limit)
-    return VocabularyStats(
+    text = table.copy()
+    text[special] = 0
+    sizes = _sizes(river, np.flatnonzero(text), limit, notes)
+    total = int(text.sum())
+    stats = VocabularyStats(
         size,
         int(np.count_nonzero(table)),
         largest,
@@ -64,8 +68,9 @@ def count_vocabulary(river: River, notes: list[str]) -> VocabularyStats:
         outside,
         {int(number): int(table[number]) for number in order if table[number]},
         int(table[special].sum()),
-        _bytes_per_token(river, tokenizer, table, special, notes),
+        int((sizes * text).sum()) / total if sizes is not None and total else None,
     )
+    return stats, sizes if not outside else None
 
 
 def _special(corpus: Corpus, limit: int) -> list[int]:
@@ -75,18 +80,14 @@ def _special(corpus: Corpus, limit: int) -> list[int]:
     return sorted({number for number in ids if number is not None and number < limit})
 
 
-def _bytes_per_token(
-    corpus: Corpus, tokenizer: Tokenizer | None, table: Int64, special: list[int], notes: list[str]
-) -> float | None:
-    """Sum of the bytes of each id; not known for a tokenizer whose ids have others when they stand together."""
+def _sizes(corpus: Corpus, used: Int64, limit: int, notes: list[str]) -> Int64 | None:
+    """Bytes of each used id; not known for a tokenizer whose ids have others when they stand together."""
+    tokenizer = corpus.tokenizer
     if tokenizer is None:
         notes.append("decoded bytes: no tokenizer is known")
         return None
-    counts = table.copy()
-    counts[special] = 0
-    used = np.flatnonzero(counts)
     try:
-        sizes = np.zeros(len(table), np.int64)
+        sizes = np.zeros(limit, np.int64)
         sizes[used] = [len(tokenizer.decode_bytes([number])) for number in used.tolist()]
         sample = corpus.read(0, min(SAMPLE, corpus.num_tokens))
         sample = sample[np.isin(sample, used)]
@@ -97,5 +98,4 @@ def _bytes_per_token(
     if int(sizes[sample].sum()) != together:
         notes.append("decoded bytes: the tokenizer's ids have other bytes together than each alone")
         return None
-    total = int(counts.sum())
-    return int((sizes * counts).sum()) / total if total else None
+    return sizes
