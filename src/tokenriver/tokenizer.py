@@ -67,6 +67,12 @@ def stream_decoder(tokenizer: "Tokenizer") -> StreamDecoder:
     return StreamDecoder(tokenizer)
 
 
+def piece_bytes(tokenizer: "Tokenizer", number: int) -> bytes:
+    """The bytes of an id within a text; at its start a tokenizer may drop a space."""
+    decode = getattr(tokenizer, "within", None) or tokenizer.decode_bytes
+    return bytes(decode([number]))
+
+
 def is_foreign(name: str) -> bool:
     """Is it the dotted name of a module of someone else's?"""
     return (

@@ -1,5 +1,7 @@
 """SentencePiece models: ids equal to the sentencepiece package's, fast where that is sure."""
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +13,10 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceProcessor as Library
 
 import tokenriver as tr
+from command_line import tokenriver
 from hostile_texts import SPELLED, batches
 from small_builds import some_texts, write_rows
+from tokenriver import registry
 from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.tokenizers import _canonical, sentencepiece
 from tokenriver.tokenizers._bpe import BpeTokenizer
@@ -119,15 +123,16 @@ def _by_rank(text: str, merges: Sequence[tuple[str, str]]) -> list[str]:
 @settings(max_examples=60)
 def test_one_pair_makes_each_piece(pieces: list[str], texts: list[str]) -> None:
     scores = {"a": 0.0, "b": 0.0, "c": 0.0} | {piece: -float(i) for i, piece in enumerate(pieces)}
+    assert _canonical.is_sure(scores)
     merges = _canonical.merges(scores)
-    assert merges is not None
     for text in [*texts, "abc" * 8, "a" * 17]:
         assert _by_rank(text, merges) == _by_score(text, scores)
 
 
 def test_pieces_whose_rank_is_not_sure() -> None:
-    assert _canonical.merges({"a": 0, "b": 0, "ab": -1, "ba": -1}) is None
-    assert _canonical.merges({"a": 0, "ab": -1}) is None
+    assert not _canonical.is_sure({"a": 0, "b": 0, "ab": -1, "ba": -1})
+    assert not _canonical.is_sure({"a": 0, "ab": -1})
+    assert not _canonical.is_sure({"a": 0, "a" * 257: -1})
     assert _canonical.merges({"a": 0, "b": 0, "abab": -1}) == []
 
 
@@ -254,6 +259,34 @@ def test_a_corpus(tmp_path: Path, kind: str) -> None:
     (tmp_path / "other.model").write_bytes(whole_model(TEXTS))
     with pytest.raises(MismatchError, match="fingerprint"):
         tr.open_corpus(tmp_path / "corpus", tokenizer=tmp_path / "other.model").load_tokenizer()
+
+
+def test_pieces_are_shown_with_their_spaces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "toy.model"
+    path.write_bytes(sentencepiece_model(TEXTS, **FAST["llama"]))
+    shown = tokenriver(capsys, "tokenizer", "show", "the cat", "--tokenizer", path, "--json").json()
+    assert "".join(shown["pieces"]) == " the cat"  # the model puts a space before a text
+    assert shown["round_trip"]
+    assert (
+        tokenriver(capsys, "tokenizer", "show", "a\u2581b", "--tokenizer", path, "--json").json()["round_trip"] is False
+    )
+    tokenizer = tr.load_tokenizer(path)
+    registry.load("tokenizers", "llmc").write(tmp_path / "x.bin", tokenizer)
+    theirs = tr.load_tokenizer(tmp_path / "x.bin")
+    assert theirs.decode(tokenizer.encode("the cat")) == " the cat"
+
+
+def test_without_the_package_its_extra_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "toy.model"
+    path.write_bytes(whole_model(TEXTS))
+    program = (
+        "import sys; sys.modules['sentencepiece'] = None\n"
+        "import tokenriver\n"
+        "try: tokenriver.load_tokenizer(sys.argv[1])\n"
+        "except tokenriver.MissingPackageError as error: print(error)"
+    )
+    out = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'tokenriver[sentencepiece]'" in out
 
 
 def test_a_folder_with_a_model(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tokenriver.defaults import TOKENIZER
 from tokenriver.errors import InputError
 from tokenriver.files import naming
 from tokenriver.roles import role_ids, special_tokens
+from tokenriver.tokenizer import piece_bytes
 from tokenriver.types import Tokenizer
 
 COLORS = ("cyan", "green", "magenta", "yellow")
@@ -102,7 +103,7 @@ def _utf8(name: str, text: bytes) -> bytes:
 def _facts(tokenizer: Tokenizer, text: bytes) -> dict[str, Any]:
     """Everything that `show` says, as plain values."""
     ids = tokenizer.encode_batch([text])[0]
-    pieces = [tokenizer.decode_bytes([number]) for number in ids.tolist()]
+    pieces = [piece_bytes(tokenizer, number) for number in ids.tolist()]
     return {
         "tokenizer": tokenizer.name,
         "vocab_size": tokenizer.vocab_size,

@@ -41,6 +41,8 @@ class BpeTokenizer:
     follow: Callable[..., tuple[bytes, object]] | None = None
     """Where the bytes of an id depend on those before it: (ids, state, last) -> (bytes, state), the first state None,
     as tokenizer.StreamDecoder asks for them."""
+    within: Callable[[Sequence[int] | Ids], bytes] | None = None
+    """The bytes of ids none of which begins a text, where those are others than decode_bytes gives."""
 
     @property
     def encoder(self) -> str:

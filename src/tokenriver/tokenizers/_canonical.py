@@ -12,18 +12,23 @@ from collections.abc import Mapping
 from itertools import pairwise
 from math import inf
 
+LONGEST = 256
 WORST = -inf
 
 
-def merges(scores: Mapping[str, float]) -> list[tuple[str, str]] | None:
-    """The pair that makes each piece of two characters or more, best first; None where two have the same score, or one
-    is made from a character that is no piece itself."""
-    found = [(score, pair) for text, score in scores.items() if len(text) > 1 and (pair := _last_pair(text, scores))]
-    if len({score for score, _ in found}) != len(found):
-        return None
-    if any(part not in scores for _, pair in found for part in pair):
-        return None
-    return [pair for _, pair in sorted(found, key=lambda row: -row[0])]
+def is_sure(scores: Mapping[str, float]) -> bool:
+    """Has every piece of two characters or more a score of its own, and is each of its characters a piece? Otherwise
+    ranks could not say what scores say. A very long piece, which nobody trains, would cost its length squared."""
+    made = [text for text in scores if len(text) > 1]
+    if max(map(len, made), default=0) > LONGEST:
+        return False
+    return len({scores[text] for text in made}) == len(made) and set("".join(made)) <= scores.keys()
+
+
+def merges(scores: Mapping[str, float]) -> list[tuple[str, str]]:
+    """The pair that makes each piece of two characters or more that is ever made, best first."""
+    found = [(-score, pair) for text, score in scores.items() if len(text) > 1 and (pair := _last_pair(text, scores))]
+    return [pair for _, pair in sorted(found)]
 
 
 def _last_pair(text: str, scores: Mapping[str, float]) -> tuple[str, str] | None:

@@ -52,6 +52,7 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         control_tokens=tuple(piece.text.encode() for piece in model.pieces if piece.kind == CONTROL),
         special={piece.text: i for i, piece in enumerate(model.pieces) if piece.kind == CONTROL},
         follow=spelling.follow if spelling.strips else None,
+        within=spelling.within if spelling.strips else None,
     )
 
 
@@ -120,7 +121,11 @@ class _Spelling:
 
     def join(self, ids: Sequence[int] | Ids) -> bytes:
         """The bytes of ids, the first of which begins a text."""
-        return self.follow(ids, None, last=True)[0] if self.strips else _pieces.join(self._pieces, ids)
+        return self.follow(ids, None, last=True)[0] if self.strips else self.within(ids)
+
+    def within(self, ids: Sequence[int] | Ids) -> bytes:
+        """The bytes of ids none of which begins a text."""
+        return _pieces.join(self._pieces, ids)
 
     def follow(self, ids: Sequence[int] | Ids, state: object, *, last: bool) -> tuple[bytes, bool]:
         """The bytes of ids behind others; the state is whether a text begins there."""
@@ -149,10 +154,8 @@ def _bytes_of(piece: _sentencepiece_file.Piece, unknown: str) -> bytes:
 
 def _fast(model: Model, reference: Reference) -> Fast | None:
     """The fast encoder where it surely gives the reference's ids, else None."""
-    if not _plain(model):
-        return None
-    merges = _canonical.merges({piece.text: piece.score for piece in model.pieces if piece.kind == NORMAL})
-    if merges is None:
+    scores = {piece.text: piece.score for piece in model.pieces if piece.kind == NORMAL}
+    if not (_plain(model) and _canonical.is_sure(scores)):
         return None
     try:
         helper = importlib.import_module("tokenriver.tokenizers._fast")
@@ -160,7 +163,7 @@ def _fast(model: Model, reference: Reference) -> Fast | None:
         warnings.warn(f"gigatoken is not usable here ({error}); encoding with sentencepiece, much slower", stacklevel=2)
         return None
     size = len(model.pieces)
-    native = cache(lambda: helper.from_sentencepiece(_config(model, merges), size))
+    native = cache(lambda: helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size))
     encoder: Fast = helper.FastEncoder(native, size, reference, whole=True)
     return encoder
 
