@@ -15,6 +15,8 @@ from small_builds import small_build, some_texts, write_rows
 from small_corpora import make_corpus
 from tokenriver import fertility
 from tokenriver.errors import FormatError, InputError
+from tokenriver.vocabulary import ByteSizes
+from toy_tokenizers import sentencepiece_model
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 PATHS = ("de/a.jsonl", "de/more/b.jsonl", "en/c.jsonl", "d.jsonl")
@@ -68,6 +70,27 @@ def test_without_ids_bytes_are_not_guessed(tmp_path: Path) -> None:
     assert found.as_dict()["sources"][0]["ids_per_document"] == found.sources[0].ids / found.sources[0].documents
 
 
+@pytest.mark.parametrize("trims", [False, True])
+def test_the_space_before_a_text_is_no_byte_of_it(tmp_path: Path, trims: bool) -> None:
+    texts = _inputs(tmp_path / "in")
+    every = [text for rows in texts.values() for text in rows]
+    options = {"normalization_rule_name": "identity", "remove_extra_whitespaces": trims, "byte_fallback": True}
+    (tmp_path / "x.model").write_bytes(sentencepiece_model(every, model_type="bpe", **options))
+    tokenizer = tr.load_tokenizer(tmp_path / "x.model")
+    tr.build(tmp_path / "in", tmp_path / "c", tokenizer=tmp_path / "x.model", framing="bos-eos")
+    found = tr.stats(tr.open_corpus(tmp_path / "c", tokenizer=tokenizer), by="source", ids=True)
+    if trims:  # it makes nothing at all of some texts
+        assert {row.text_bytes for row in found.sources} == {None}
+        assert any("other bytes together" in note for note in found.notes)
+        return
+    sizes = {path: len("".join(rows).encode()) for path, rows in texts.items()}
+    assert {row.name: row.text_bytes for row in found.sources} == sizes
+    assert found.vocabulary is not None
+    text_ids = sum(row.text_ids or 0 for row in found.sources)
+    assert found.vocabulary.bytes_per_token == sum(row.text_bytes or 0 for row in found.sources) / text_ids
+    assert not found.notes
+
+
 @given(
     documents=st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), min_size=1, max_size=12),
     chunk=st.integers(1, 5),
@@ -86,7 +109,7 @@ def test_stretches_make_no_difference(
     folder, half = tmp_path_factory.mktemp("c"), len(documents) // 2
     make_corpus(folder, {"train": [part for part in (documents[:half], documents[half:]) if part]})
     sizes = [0, *range(1, 10)]
-    (row, *rest) = fertility.count_sources(tr.open_corpus(folder), "source", np.array(sizes))
+    (row, *rest) = fertility.count_sources(tr.open_corpus(folder), "source", ByteSizes(np.array(sizes), 0))
     ids = [number for document in documents for number in document]
     assert (row.documents, row.ids) == (len(documents), len(ids))
     assert (row.text_ids, row.text_bytes) == (sum(n > 0 for n in ids), sum(sizes[n] for n in ids))

@@ -15,6 +15,7 @@ from tokenriver.errors import FormatError, InputError
 from tokenriver.lengths import CHUNK
 from tokenriver.storage import UNKNOWN
 from tokenriver.types import Int64, River
+from tokenriver.vocabulary import ByteSizes
 
 BY = ("source", "folder")
 NOWHERE = "(unknown)"
@@ -54,10 +55,10 @@ class SourceStats:
         return {**asdict(self), **shares, "ids_per_byte": self.ids_per_byte}
 
 
-def count_sources(river: River, by: str, sizes: Int64 | None) -> tuple[SourceStats, ...]:
+def count_sources(river: River, by: str, sizes: ByteSizes | None) -> tuple[SourceStats, ...]:
     """One entry an input of the manifest (or, by "folder", for the first folder below the inputs' common one), in its
-    order; the documents of no known input last. `sizes` is the bytes of each id, 0 for control ids; with it all ids are
-    read, in bounded memory. InputError where the corpus does not know its inputs."""
+    order; the documents of no known input last. With `sizes` all ids are read, in bounded memory. InputError where the
+    corpus does not know its inputs."""
     if by not in BY:
         raise InputError(f"by: got {by!r}, expected {' or '.join(BY)}")
     if not isinstance(river, Corpus) or river.manifest is None or river.num_documents is None:
@@ -72,9 +73,10 @@ def count_sources(river: River, by: str, sizes: Int64 | None) -> tuple[SourceSta
         np.add.at(counts[0], owners, 1)
         np.add.at(counts[1], owners, ends - starts)
         if sizes is not None:
-            for first, last, row in _texts(river, starts, ends, sizes):
+            for first, last, row in _texts(river, starts, ends, sizes.of):
                 np.add.at(counts[2], owners[first:last], row[0])
                 np.add.at(counts[3], owners[first:last], row[1])
+    counts[3] -= counts[0] * (sizes.lead if sizes is not None else 0)
     stored = np.zeros(len(places), np.int64)
     np.add.at(stored, groups[:-1], [source.size for source in sources])
     return tuple(_stats(places, counts, stored, known=sizes is not None))

@@ -17,8 +17,8 @@ from tokenriver.fertility import SourceStats, count_sources
 from tokenriver.layout import whole
 from tokenriver.lengths import Runs, count_lengths
 from tokenriver.rowcounts import BY_LENGTH, RowStats, Windows, count_windows, rows_by_length
-from tokenriver.types import Int64, River
-from tokenriver.vocabulary import VocabularyStats, count_vocabulary
+from tokenriver.types import River
+from tokenriver.vocabulary import ByteSizes, VocabularyStats, count_vocabulary
 
 SEQ_LENS = (256, 512, 1024, 2048, 4096)
 PACKINGS = ("concat", "document", "best_fit")
@@ -115,7 +115,7 @@ def stats(
     )
 
 
-def _sources(river: River, by: str, sizes: Int64 | None, notes: list[str]) -> tuple[SourceStats, ...]:
+def _sources(river: River, by: str, sizes: ByteSizes | None, notes: list[str]) -> tuple[SourceStats, ...]:
     if sizes is None:
         notes.append(f"bytes a token of each {by}: not known without the bytes of ids (--ids reads them)")
     return count_sources(river, by, sizes)

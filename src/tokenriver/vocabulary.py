@@ -9,7 +9,7 @@ from tokenriver.agreement import tokenizer_of
 from tokenriver.corpus import Corpus
 from tokenriver.errors import InputError, LimitError
 from tokenriver.roles import role_ids
-from tokenriver.types import Int64, River
+from tokenriver.types import Int64, River, Tokenizer
 
 MOST = 20
 """Most frequent ids that are named."""
@@ -39,9 +39,18 @@ class VocabularyStats:
     """Decoded bytes by id, special ids left out; None without a tokenizer that says it."""
 
 
-def count_vocabulary(river: River, notes: list[str]) -> tuple[VocabularyStats, Int64 | None]:
-    """Read all ids of a corpus: which are used, and the bytes of each (0 for bos, eos and pad) where they are known.
-    `notes` takes what could not be told."""
+@dataclass(frozen=True, slots=True)
+class ByteSizes:
+    """How many bytes of text ids are: those of each, and `lead` less for every document."""
+
+    of: Int64
+    """By id; 0 for bos, eos and pad."""
+    lead: int
+
+
+def count_vocabulary(river: River, notes: list[str]) -> tuple[VocabularyStats, ByteSizes | None]:
+    """Read all ids of a corpus: which are used, and the bytes of each where they are known. `notes` takes what could
+    not be told."""
     if not isinstance(river, Corpus):
         raise InputError(f"ids: got them asked of a {type(river).__name__}, expected a corpus; leave ids out")
     size = river.vocab_size
@@ -68,7 +77,7 @@ def count_vocabulary(river: River, notes: list[str]) -> tuple[VocabularyStats, I
         outside,
         {int(number): int(table[number]) for number in order if table[number]},
         int(table[special].sum()),
-        int((sizes * text).sum()) / total if sizes is not None and total else None,
+        (int((sizes.of * text).sum()) - sizes.lead * (river.num_documents or 0)) / total if sizes and total else None,
     )
     return stats, sizes if not outside else None
 
@@ -80,22 +89,32 @@ def _special(corpus: Corpus, limit: int) -> list[int]:
     return sorted({number for number in ids if number is not None and number < limit})
 
 
-def _sizes(corpus: Corpus, used: Int64, limit: int, notes: list[str]) -> Int64 | None:
+def _sizes(corpus: Corpus, used: Int64, limit: int, notes: list[str]) -> ByteSizes | None:
     """Bytes of each used id; not known for a tokenizer whose ids have others when they stand together."""
     tokenizer = corpus.tokenizer
     if tokenizer is None:
         notes.append("decoded bytes: no tokenizer is known")
         return None
+    lead = _lead(corpus, tokenizer)
+    within = getattr(tokenizer, "within", None) if lead is not None else None
+    decode = within or tokenizer.decode_bytes
     try:
         sizes = np.zeros(limit, np.int64)
-        sizes[used] = [len(tokenizer.decode_bytes([number])) for number in used.tolist()]
+        sizes[used] = [len(decode([number])) for number in used.tolist()]
         sample = corpus.read(0, min(SAMPLE, corpus.num_tokens))
         sample = sample[np.isin(sample, used)]
-        together = len(tokenizer.decode_bytes(sample))
+        together = len(decode(sample))
     except LimitError as error:
         notes.append(f"decoded bytes: {error}")
         return None
     if int(sizes[sample].sum()) != together:
         notes.append("decoded bytes: the tokenizer's ids have other bytes together than each alone")
         return None
-    return sizes
+    return ByteSizes(sizes, (lead or 0) if within else 0)
+
+
+def _lead(corpus: Corpus, tokenizer: Tokenizer) -> int | None:
+    """Bytes that the tokenizer adds to each document; None where a document may be only a part of one."""
+    whole = corpus.manifest is not None and corpus.manifest.options.get("cut") == "documents"
+    lead = getattr(tokenizer, "lead", 0)
+    return lead if whole and isinstance(lead, int) else None

@@ -43,6 +43,8 @@ class BpeTokenizer:
     as tokenizer.StreamDecoder asks for them."""
     within: Callable[[Sequence[int] | Ids], bytes] | None = None
     """The bytes of ids none of which begins a text, where those are others than decode_bytes gives."""
+    lead: int | None = 0
+    """By so many bytes `within` gives more than decode_bytes of every text; None where that is not known."""
 
     @property
     def encoder(self) -> str:

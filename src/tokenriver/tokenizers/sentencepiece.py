@@ -53,6 +53,8 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         special={piece.text: i for i, piece in enumerate(model.pieces) if piece.kind == CONTROL},
         follow=spelling.follow if spelling.strips else None,
         within=spelling.within if spelling.strips else None,
+        # a model that trims may make nothing of a text, not even the space before it
+        lead=None if model.space_behind or model.trims else int(model.adds_space),
     )
 
 
