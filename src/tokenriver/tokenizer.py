@@ -6,6 +6,7 @@ Nothing is ever downloaded: what is missing is named, with the folders that were
 
 import codecs
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING
@@ -44,9 +45,9 @@ class StreamDecoder:
         self._state: object = None
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def feed(self, ids: "int | Sequence[int] | Ids") -> str:
+    def feed(self, ids: "Integral | int | Sequence[int] | Ids") -> str:
         """The text that one more id, or some, completes; LimitError for an id outside the vocabulary."""
-        return self._text([ids] if isinstance(ids, int) else ids, last=False)
+        return self._text([int(ids)] if isinstance(ids, int | Integral) else ids, last=False)
 
     def finish(self) -> str:
         """What was held back, bytes that are no character as U+FFFD; the next id begins a new text."""

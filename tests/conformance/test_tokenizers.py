@@ -127,8 +127,8 @@ def test_a_stream_of_ids_gives_the_text_of_all(tokenizer: Tokenizer) -> None:
     stream = stream_decoder(tokenizer)
     smile = "a\U0001f44db".encode()
     ids = tokenizer.encode_batch([smile])[0]
-    assert "".join(map(stream.feed, ids.tolist())) == smile.decode()
+    assert "".join(map(stream.feed, ids)) == smile.decode()
     assert stream.feed(int(ids[0])) + stream.feed(ids[1:2]) + stream.finish() == tokenizer.decode(ids[:2])
-    assert stream.finish() == ""
+    assert stream.finish() == "" == stream.feed([])
     with pytest.raises(LimitError):
         stream.feed(tokenizer.vocab_size)
