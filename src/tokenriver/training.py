@@ -90,7 +90,7 @@ def train_tokenizer(
         path=path,
         vocab_size=made,
         special={name: number for number, name in enumerate(special)},
-        fingerprint=load_tokenizer(path).fingerprint,
+        fingerprint=load_tokenizer(path, encoder="reference").fingerprint,
         documents=counts.documents,
         bytes=counts.num_bytes,
         bad_rows=counts.bad_rows,
