@@ -78,7 +78,7 @@ def test_a_bare_file_name_is_looked_for_in_the_searched_folders(tmp_path: Path) 
 
 
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"got no tokenizer\.json and 0 \.tiktoken files"):
+    with pytest.raises(InputError, match=r"got no tokenizer\.json and 0 \.tiktoken or \.model files"):
         load_tokenizer(tmp_path)
 
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import tokenriver as tr
 from golden_data import golden
+from hostile_texts import batches
 from small_builds import some_texts, write_rows
 from source_cases import gz
-from tokenriver.tokenizers import _training
+from tokenriver.tokenizers import _fast, _fast_training, _training
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 TEXTS = ["the cat's hat; the  dog\u00e9", "<|endoftext|> is text", "\u4e2d\u6587 the the 123", *some_texts(60)]
@@ -72,12 +75,68 @@ def test_the_same_file_from_any_number_of_threads(tmp_path: Path, threads: str) 
     assert out.read_text(encoding="utf-8") == theirs(TEXTS, 330, ["<|endoftext|>"])
 
 
+@given(batch=batches, more=st.integers(0, 60), special=st.sampled_from([[], ["<s>", "<|endoftext|>"]]))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_both_trainers_write_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: list[str], more: int, special: list[str]
+) -> None:
+    def here(scratch: _fast_training.Scratch, size: int) -> list[tuple[bytes, bytes]]:
+        return _fast.merges(str(scratch.path), size)
+
+    monkeypatch.setattr(_fast_training, "_merges", here)
+    texts, size = [text.encode() for text in [*batch, *TEXTS[:5]]], 257 + len(special) + more
+    config, made, reason = _fast_training.train([texts[:3], [], texts[3:]], size, special, tmp_path / "t.json")
+    assert (config, made) == _training.train([texts], size, special)
+    assert reason or made == size
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "vocab_size", "reason"),
+    [
+        ([*TEXTS, "new emoji \U0001fae8's"], 330, ""),
+        ([*TEXTS, "new letter \u0cdc's and more"], 330, "a text has a letter that only one"),
+        (["ab ab abc", "\u4e2d\u4e2d"], 263, "the texts give hardly more tokens"),
+    ],
+)
+def test_when_the_reference_trains(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], texts: list[str], vocab_size: int, reason: str
+) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", texts)
+    report = tr.train_tokenizer(rows, tmp_path / "t.json", vocab_size=vocab_size)
+    assert (tmp_path / "t.json").read_text(encoding="utf-8") == theirs(texts, vocab_size, ["<|endoftext|>"])
+    assert report.reason.startswith(reason)
+    assert report.trainer == ("reference" if report.reason else "fast")
+    tr.train_tokenizer(rows, tmp_path / "r.json", vocab_size=vocab_size, trainer="reference")
+    assert (tmp_path / "r.json").read_bytes() == (tmp_path / "t.json").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "rows.jsonl", "t.json"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_trainer_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fast_training, "BOOT", "import sys; print('no memory', file=sys.stderr); sys.exit(3)")
+    monkeypatch.setattr(_fast_training, "_OPEN_FILES", tmp_path / "none")  # a system without /proc
+    with pytest.raises(tr.InputError, match="got exit status 3 of the fast one 'no memory'"):
+        tr.train_tokenizer(write_rows(tmp_path / "rows.jsonl", TEXTS), tmp_path / "t.json", vocab_size=300)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_texts_in_the_scratch_file_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fast_training, "READ_BYTES", 7)
+    texts = [text.encode() for text in TEXTS]
+    with _fast_training._scratch(tmp_path / "t.json") as scratch:
+        assert list(scratch.texts()) == []
+        scratch.write(texts[:10])
+        scratch.write([])
+        scratch.write(texts[10:])
+        assert list(scratch.texts()) == texts
+
+
 @pytest.mark.parametrize("part_bytes", [1, 7, 64])
-def test_long_texts_are_cut_where_words_end(monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    monkeypatch.setattr(_training, "PART_BYTES", part_bytes)
+def test_long_texts_are_cut_where_words_end(part_bytes: int) -> None:
     texts = [" ".join(TEXTS), "it's  a b", "ab  c d\n e f 's g", "\u4e2d a b\u4e2d"]
     data = [text.encode() for text in texts]
-    parts = list(_training._parts(data))
+    parts = list(_training.parts(data, part_bytes))
     assert "".join(parts) == "".join(texts)
     assert len(parts) > len(texts)
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -91,6 +150,7 @@ def test_long_texts_are_cut_where_words_end(monkeypatch: pytest.MonkeyPatch, par
         ({"vocab_size": 256}, r"vocab_size: got 256, expected 257 \(256 bytes and the special tokens\) to"),
         ({"vocab_size": 5000}, r"vocab_size: got 5000, expected at most \d+, which is all that 63 texts"),
         ({"vocab_size": 300, "special": ["<s>", "<s>"]}, "expected each token once"),
+        ({"vocab_size": 300, "trainer": "best"}, "trainer: got 'best', expected fast or reference"),
         ({"vocab_size": 300, "special": ["a"]}, "special: got 'a', expected at least two"),
         ({"vocab_size": 300, "special": ["<\n>"]}, "printable"),
     ],

@@ -1,11 +1,14 @@
 """Small tokenizers made on the spot: rank tables and tokenizer.json files with chosen options."""
 
 import base64
+import io
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from sentencepiece import SentencePieceTrainer
 
 from tokenriver.types import Json
 
@@ -87,3 +90,17 @@ def write(folder: Path, config: Json, name: str = "tokenizer.json") -> Path:
     path = folder / name
     path.write_text(json.dumps(config), encoding="utf-8")
     return path
+
+
+def sentencepiece_model(texts: Sequence[str], **options: object) -> bytes:
+    """A SentencePiece model trained on the spot, of as many pieces as the texts give, but for `options` as usual."""
+    out = io.BytesIO()
+    usual: dict[str, Any] = {"vocab_size": 400, "hard_vocab_limit": False, "num_threads": 1, "minloglevel": 2}
+    SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=out, **{**usual, **options})
+    return out.getvalue()
+
+
+def whole_model(texts: Sequence[str]) -> bytes:
+    """One that gives back any text: byte fallback, nothing replaced, trimmed or added."""
+    kept = {"normalization_rule_name": "identity", "add_dummy_prefix": False, "remove_extra_whitespaces": False}
+    return sentencepiece_model(texts, model_type="bpe", byte_fallback=True, **kept)

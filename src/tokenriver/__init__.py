@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tokenriver.mixing import Mixture
     from tokenriver.plan import Plan, plan
     from tokenriver.stats import Stats, stats
-    from tokenriver.tokenizer import load_tokenizer
+    from tokenriver.tokenizer import StreamDecoder, load_tokenizer, stream_decoder
     from tokenriver.trace import Origin
     from tokenriver.training import TrainingReport, train_tokenizer
     from tokenriver.types import IGNORE
@@ -61,6 +61,7 @@ __all__ = [
     "Plan",
     "RiverError",
     "Stats",
+    "StreamDecoder",
     "TextEstimate",
     "TrainingReport",
     "build",
@@ -72,6 +73,7 @@ __all__ = [
     "open_corpus",
     "plan",
     "stats",
+    "stream_decoder",
     "train_tokenizer",
     "validation",
     "verify",
@@ -96,6 +98,7 @@ _HOMES = {
     "Origin": "trace",
     "Plan": "plan",
     "Stats": "stats",
+    "StreamDecoder": "tokenizer",
     "TextEstimate": "estimate",
     "TrainingReport": "training",
     "build": "build",
@@ -107,6 +110,7 @@ _HOMES = {
     "open_corpus": "corpus",
     "plan": "plan",
     "stats": "stats",
+    "stream_decoder": "tokenizer",
     "train_tokenizer": "training",
     "validation": "validation",
     "verify": "verify",

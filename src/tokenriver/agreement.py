@@ -9,6 +9,7 @@ from tokenriver.corpus import Corpus
 from tokenriver.errors import LimitError, MismatchError
 from tokenriver.flows import Joined
 from tokenriver.manifest import SourceInfo, TokenizerInfo, tokenizer_info
+from tokenriver.roles import role_ids
 from tokenriver.storage import Format
 
 
@@ -84,9 +85,14 @@ def choose_dtype(agreed: Agreement, module: Format, name: str, asked: str | None
 def one_tokenizer(corpora: list[Corpus]) -> TokenizerInfo | None:
     """What made the ids of all corpora; MismatchError if it is not the same. None if one does not know."""
     found = [tokenizer_of(corpus) for corpus in corpora]
-    known = {info.fingerprint: info for info in found if info is not None}
+    known = {(info.fingerprint, *role_ids(info).values()): info for info in found if info is not None}
     if len(known) > 1:
         first, other = list(known.values())[:2]
+        if first.fingerprint == other.fingerprint:
+            raise MismatchError(
+                f"tokenizer: got {role_ids(first)} and {role_ids(other)} of {first.name} in the sources, "
+                "expected one choice: their documents are framed by other ids"
+            )
         raise MismatchError(
             f"tokenizer: got {first.name} and {other.name} in the sources, expected one: their ids mean different texts"
         )

@@ -24,6 +24,7 @@ from tokenriver.filtering import parse_filters
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
+from tokenriver.roles import choose
 from tokenriver.types import Tokenizer
 from tokenriver.units import make_lots
 
@@ -87,6 +88,8 @@ def build(
     format: str | None = None,
     layout: str | None = None,
     framing: str | None = None,
+    bos: str | None = None,
+    eos: str | None = None,
     source: str = "auto",
     text_field: str = "text",
     separator: str | None = None,
@@ -111,9 +114,10 @@ def build(
     """Build a corpus at `out` from `inputs` (files, folders, globs); rerun after any interruption to resume.
 
     Options as in `tokenriver build --help`; explicit ones win over the preset `like`. `separator` parts plain text
-    ("blank-line" or a text). `filter`: names of filters, with parameters as in "length:min_chars=20". `search`: folders
-    in which tokenizer files are looked for. `workers`: how many, or a nursery begun before. `progress(done, total)` is
-    called with stored bytes of the inputs. Raises RiverError's children; what is unfinished stays resumable."""
+    ("blank-line" or a text). `bos`, `eos`: control tokens by name, where the tokenizer has several. `filter`: names of
+    filters, with parameters as in "length:min_chars=20". `search`: folders in which tokenizer files are looked for.
+    `workers`: how many, or a nursery begun before. `progress(done, total)` is called with stored bytes of the inputs.
+    Raises RiverError's children; what is unfinished stays resumable."""
     preset = buildplan.preset(like)
     chosen = format or preset.get("format", "native")
     usual = preset if chosen == preset.get("format") else {}
@@ -134,6 +138,8 @@ def build(
         layout=layout if layout is not None else usual.get("layout", ""),
         stored=usual.get("stored"),
         filters=parse_filters(filter, max_document_tokens),
+        bos=bos,
+        eos=eos,
     )
     buildplan.check_options(options)
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
@@ -183,30 +189,32 @@ def _build(request: _Request) -> BuildReport:
     files = find_inputs(request.inputs, source=request.options.source, include=request.include, exclude=request.out)
     name = characters.settle(request.name, files, request.out, request.options.options, request.progress)
     nursery = open_nursery(request.workers, name, files)
+    options = request.options
     with Crew(name, nursery, check=request.check) as crew:
-        dtype = buildplan.stored_dtype(crew.tokenizer.vocab_size)
-        reformat.stored_dtype(request.options, crew.tokenizer.vocab_size, dtype)
-        buildplan.framing_ids(request.options.framing, crew.tokenizer)  # refused here, it leaves no plan behind
-        plan = buildplan.make_plan(files, request.options.as_dict(dtype), crew.tokenizer)
+        tokenizer = choose(crew.tokenizer, options.framing, bos=options.bos, eos=options.eos)
+        dtype = buildplan.stored_dtype(tokenizer.vocab_size)
+        reformat.stored_dtype(options, tokenizer.vocab_size, dtype)
+        buildplan.framing_ids(options.framing, tokenizer)  # refused here, it leaves no plan behind
+        plan = buildplan.make_plan(files, options.as_dict(dtype), tokenizer)
         before = _committed(request.out)
         if before is not None:
             buildfolder.clean_finished(request.out, before)
             if plan.digest in buildplan.plans_of(before):
                 return _report(request, before, crew.encoder)
-            _refuse_or_append(request, before, plan)
+            buildplan.refuse_or_append(request.out, request.append, before, plan)
         make_folder(request.out / BUILD_FOLDER)
         with buildfolder.locked(request.out / BUILD_FOLDER):
             if _committed(request.out) != before:
                 raise MismatchError(f"{request.out}: another build was committed here meanwhile; run the command again")
             folder = buildfolder.open_build_folder(request.out, plan, before)
             buildplan.check_space(request.out, files, dtype)
-            feeder = _feeder(request, files, plan, crew.tokenizer, folder)
+            feeder = _feeder(request, files, plan, tokenizer, folder)
             with EarlyShards(_early_options(request, before, nursery), feeder) as early:
                 crew.run(feeder, _seen(request, feeder, early))
                 feeder.leave_out_duplicates()
                 feeder.raise_failures()
-                ending = Ending(request.out, plan, request.options, request.limits, before, early.finish())
-                manifest = commit(ending, feeder, crew.tokenizer)
+                ending = Ending(request.out, plan, options, request.limits, before, early.finish())
+                manifest = commit(ending, feeder, tokenizer)
             buildfolder.remove_build_folder(folder)
             done = _report(request, manifest, crew.encoder)
     return replace(
@@ -220,20 +228,6 @@ def _build(request: _Request) -> BuildReport:
 
 def _committed(out: Path) -> Manifest | None:
     return read_manifest(out) if (out / MANIFEST_NAME).exists() else None
-
-
-def _refuse_or_append(request: _Request, before: Manifest, plan: BuildPlan) -> None:
-    """A committed corpus is never replaced; it can be added to with the options that it was built with."""
-    out = request.out
-    changed = buildplan.changed_options(before, plan)
-    if not request.append:
-        what = f"{changed[0]}; " if changed else ""
-        raise MismatchError(
-            f"{out}: holds a corpus built with other options or from other inputs; {what}choose another folder, "
-            f"or add to it with append"
-        )
-    if changed:
-        raise MismatchError(f"{out}: append: {changed[0]}; append with the options that the corpus was built with")
 
 
 def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenizer: Tokenizer, folder: Path) -> Feeder:

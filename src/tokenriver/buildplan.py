@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from tokenriver.defaults import CHARACTERS, SHARD_TOKENS, TOKENIZER, UNIT_BYTES
-from tokenriver.errors import InputError, LimitError
+from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.files import free_bytes, list_folder
 from tokenriver.filtering import NO_FILTERS, Filters
 from tokenriver.inputs import InputFile
@@ -60,12 +60,17 @@ class BuildOptions:
     """How ids are stored, where it is not what the vocabulary needs."""
     filters: Filters = NO_FILTERS
     """Which documents stay."""
+    bos: str | None = None
+    """Another control token of the tokenizer than its usual one; so with eos."""
+    eos: str | None = None
 
     def as_dict(self, dtype: str) -> dict[str, Any]:
         """As the manifest records it. digest_block_bytes: an uncompressed input that is longer has, as its sha256, the
         sha256 of the digests of its blocks of this size, since several workers read it."""
         separator = self.options.separator
+        chosen = {role: name for role, name in (("bos", self.bos), ("eos", self.eos)) if name is not None}
         return {
+            **chosen,
             "cut": "exact" if self.exact else "documents",
             "digest_block_bytes": self.unit_bytes,
             "dtype": dtype,
@@ -230,10 +235,24 @@ def changed_options(before: Manifest, plan: BuildPlan) -> list[str]:
     if made_by is None or made_by.fingerprint != plan.content["tokenizer"]:
         known = "an unknown one" if made_by is None else repr(made_by.name)
         out.append(f"tokenizer: got another than {known}, which the corpus was built with")
-    for name, value in plan.content["options"].items():
+    asked = {"bos": None, "eos": None, **plan.content["options"]}
+    for name, value in asked.items():
         if name not in ("val_tokens", "max_tokens") and before.options.get(name) != value:
             out.append(f"{name}: got {value!r}, expected {before.options.get(name)!r}")
     return out
+
+
+def refuse_or_append(out: Path, append: bool, before: Manifest, plan: BuildPlan) -> None:
+    """A committed corpus is never replaced; it can be added to with the options that it was built with."""
+    changed = changed_options(before, plan)
+    if not append:
+        what = f"{changed[0]}; " if changed else ""
+        raise MismatchError(
+            f"{out}: holds a corpus built with other options or from other inputs; {what}choose another folder, "
+            f"or add to it with append"
+        )
+    if changed:
+        raise MismatchError(f"{out}: append: {changed[0]}; append with the options that the corpus was built with")
 
 
 def check_space(out: Path, files: list[InputFile], dtype: str) -> int:

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tokenriver.agreement import tokenizer_of
 from tokenriver.corpus import Corpus
 from tokenriver.errors import FormatError, InputError
+from tokenriver.roles import role_ids
 from tokenriver.types import Ids
 
 STRETCH_DOCUMENTS, STRETCH_IDS = 1 << 16, 1 << 20
@@ -43,7 +45,8 @@ def with_text(corpus: Corpus, text: str) -> Iterator[int]:
         raise InputError("text: got an empty one, expected some")
     tokenizer = corpus.load_tokenizer()
     wanted = text.encode("utf-8", "surrogateescape")
-    control = {tokenizer.bos_id, tokenizer.eos_id} - {None}
+    roles = role_ids(tokenizer_of(corpus) or tokenizer)
+    control = {roles["bos"], roles["eos"]} - {None}
     framed = corpus.manifest is not None and corpus.manifest.framing != "none"
     for number, ids in _documents(corpus):
         if wanted in tokenizer.decode_bytes(_unframed(ids, control) if framed else ids):

@@ -18,6 +18,7 @@ EXTRAS = {
     "h5py": "hdf5",
     "huggingface_hub": "remote",
     "pyarrow": "parquet",
+    "sentencepiece": "sentencepiece",
     "tokenizers": "huggingface",
     "torch": "torch",
 }

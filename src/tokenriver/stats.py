@@ -13,11 +13,12 @@ from typing import Any
 from tokenriver import registry
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.errors import InputError, LimitError
+from tokenriver.fertility import SourceStats, count_sources
 from tokenriver.layout import whole
 from tokenriver.lengths import Runs, count_lengths
 from tokenriver.rowcounts import BY_LENGTH, RowStats, Windows, count_windows, in_buckets, rows_by_length
 from tokenriver.types import River
-from tokenriver.vocabulary import VocabularyStats, count_vocabulary
+from tokenriver.vocabulary import ByteSizes, VocabularyStats, count_vocabulary
 
 SEQ_LENS = (256, 512, 1024, 2048, 4096)
 PACKINGS = ("concat", "document", "best_fit")
@@ -59,12 +60,15 @@ class Stats:
     rows: tuple[RowStats, ...]
     vocabulary: VocabularyStats | None
     notes: tuple[str, ...]
+    sources: tuple[SourceStats, ...] = ()
+    """By input or folder, if asked."""
 
     def as_dict(self) -> dict[str, Any]:
         """What --json prints."""
         data = asdict(self)
         data["longer"] = {str(seq_len): share for seq_len, share in self.longer.items()}
         data["rows"] = [row.as_dict() for row in self.rows]
+        data["sources"] = [source.as_dict() for source in self.sources]
         if self.lengths is not None:
             data["lengths"]["quantiles"] = {f"{share:g}": n for share, n in self.lengths.quantiles.items()}
         return data
@@ -77,14 +81,15 @@ def stats(
     packings: Sequence[str] = PACKINGS,
     buckets: int | None = None,
     ids: bool = False,
+    by: str | None = None,
     split: str = "train",
 ) -> Stats:
     """Statistics of a corpus (open, or the path of one, of which `split` is taken).
 
     `seq_lens`: row lengths to compare (None: those of 256 to 4096 for which there are enough ids); `packings` by name,
     those by document with every overflow; `buckets` adds the rows of `document` in at most so many buckets; `ids` reads
-    all ids and counts which are used. Raises InputError for options that make no sense, and for a corpus without an
-    id."""
+    all ids and counts which are used; `by` "source" or "folder" counts what each input gave, with `ids` its bytes a
+    token too. Raises InputError for options that make no sense, and for a corpus without an id."""
     river = open_corpus(corpus, split=split) if isinstance(corpus, str | Path) else corpus
     lengths = _seq_lens(river, seq_lens)
     _check_packings(packings)
@@ -95,20 +100,26 @@ def stats(
     else:
         notes.append("documents: got a corpus without bounds, so only rows of plain windows are known")
     fertility = _bytes_per_token(river, notes)
-    longer = {}
-    if runs is not None:
-        longer = {seq_len: runs.longer(seq_len + 1).ids / river.num_tokens for seq_len in lengths}
     rows = [row for seq_len in lengths for name in packings for row in _rows(river, runs, windows, (name, seq_len))]
+    vocabulary, sizes = count_vocabulary(river, notes) if ids else (None, None)
+    sources = _sources(river, by, sizes, notes) if by is not None else ()
     return Stats(
         river.num_tokens,
         river.num_documents,
         fertility,
         _length_stats(runs) if runs is not None and len(runs.lengths) else None,
-        longer,
+        {n: runs.longer(n + 1).ids / river.num_tokens for n in lengths} if runs is not None else {},
         tuple(_with_buckets(rows, runs, buckets)),
-        count_vocabulary(river, notes) if ids else None,
+        vocabulary,
         tuple(dict.fromkeys(notes)),
+        sources,
     )
+
+
+def _sources(river: River, by: str, sizes: ByteSizes | None, notes: list[str]) -> tuple[SourceStats, ...]:
+    if sizes is None:
+        notes.append(f"bytes a token of each {by}: not known without the bytes of ids (--ids reads them)")
+    return count_sources(river, by, sizes)
 
 
 def _seq_lens(river: River, asked: Sequence[int] | None) -> tuple[int, ...]:

@@ -4,7 +4,9 @@ A name is a key of the registry (`byte`), a dotted module of someone else's, or 
 Nothing is ever downloaded: what is missing is named, with the folders that were searched.
 """
 
+import codecs
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.errors import InputError
 
 if TYPE_CHECKING:
-    from tokenriver.types import Tokenizer
+    from tokenriver.types import Ids, Tokenizer
 
 # which module reads a file, by the end of its name
 FILES = {".tiktoken": "tiktoken", ".json": "huggingface", ".model": "sentencepiece", ".bin": "llmc", ".pkl": "char"}
@@ -30,6 +32,46 @@ def load_tokenizer(name_or_path: str | Path, *, search: Sequence[Path] = (), enc
     module, name = _resolve(name_or_path, search)
     tokenizer: Tokenizer = registry.load("tokenizers", module).load(name, search=search, encoder=encoder)
     return tokenizer
+
+
+class StreamDecoder:
+    """Text of ids that come one after another, as a model makes them; what it gave and what `finish` gives are
+    together what `decode` makes of all ids. A character whose bytes are not all there is held back."""
+
+    def __init__(self, tokenizer: "Tokenizer") -> None:
+        self._tokenizer = tokenizer
+        # a tokenizer whose ids have other bytes behind others says so (see tokenizers/_bpe.py)
+        self._follow = getattr(tokenizer, "follow", None)
+        self._state: object = None
+        self._characters = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, ids: "Integral | int | Sequence[int] | Ids") -> str:
+        """The text that one more id, or some, completes; LimitError for an id outside the vocabulary."""
+        return self._text([int(ids)] if isinstance(ids, int | Integral) else ids, last=False)
+
+    def finish(self) -> str:
+        """What was held back, bytes that are no character as U+FFFD; the next id begins a new text."""
+        text = self._text([], last=True)
+        self._state = None
+        return text
+
+    def _text(self, ids: "Sequence[int] | Ids", *, last: bool) -> str:
+        if self._follow is None:
+            data = self._tokenizer.decode_bytes(ids)
+        else:
+            data, self._state = self._follow(ids, self._state, last=last)
+        return self._characters.decode(data, last)
+
+
+def stream_decoder(tokenizer: "Tokenizer") -> StreamDecoder:
+    """A decoder for ids that come one by one."""
+    return StreamDecoder(tokenizer)
+
+
+def piece_bytes(tokenizer: "Tokenizer", number: int) -> bytes:
+    """The bytes of an id within a text; at its start a tokenizer may drop a space."""
+    decode = getattr(tokenizer, "within", None) or tokenizer.decode_bytes
+    return bytes(decode([number]))
 
 
 def is_foreign(name: str) -> bool:
@@ -55,7 +97,8 @@ def _resolve(name_or_path: str | Path, search: Sequence[Path]) -> tuple[str, str
     if isinstance(name_or_path, Path) or "/" in name:
         raise InputError(
             f"{name}: tokenizer: got {'a file of no known kind' if path.exists() else 'no such file'}, expected "
-            f"tokenizer.json, a .tiktoken file, a folder with one of them, llm.c's .bin file or nanoGPT's meta.pkl; "
+            f"tokenizer.json, a .tiktoken or .model file, a folder with one of them, llm.c's .bin file or nanoGPT's "
+            f"meta.pkl; "
             "check the path"
         )
     if "." in name:
@@ -74,19 +117,20 @@ def _existing(path: Path, search: Sequence[Path]) -> Path:
 
 
 def _in_folder(folder: Path) -> tuple[str, str]:
-    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken file, else the characters of its
-    meta.pkl."""
+    """The tokenizer of a folder: its tokenizer.json, else its only .tiktoken or .model file, else the characters of
+    its meta.pkl."""
     file = folder / "tokenizer.json"
     if file.is_file():
         return "huggingface", str(file)
-    tables = sorted(folder.glob("*.tiktoken"))
+    tables = sorted(folder.glob("*.tiktoken")) or sorted(folder.glob("*.model"))
     if not tables and (folder / CHARACTERS_FILE).is_file():
         return CHARACTERS, str(folder / CHARACTERS_FILE)
     if len(tables) != 1:
         raise InputError(
-            f"{folder}: tokenizer: got no tokenizer.json and {len(tables)} .tiktoken files, expected one; give the file"
+            f"{folder}: tokenizer: got no tokenizer.json and {len(tables)} .tiktoken or .model files, expected one; "
+            "give the file"
         )
-    return "tiktoken", str(tables[0])
+    return FILES[tables[0].suffix], str(tables[0])
 
 
 def cache_folders(environ: Mapping[str, str]) -> list[Path]:

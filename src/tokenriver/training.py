@@ -14,6 +14,7 @@ from tokenriver.types import SourceOptions
 
 SPECIAL = ("<|endoftext|>",)
 """The control tokens, if none are named: the end of a text, which a build's framing needs."""
+TRAINERS = ("fast", "reference")
 MAX_VOCAB = 1 << 20
 
 
@@ -30,6 +31,10 @@ class TrainingReport:
     bytes: int
     bad_rows: int
     """Rows without a document; a build lists them."""
+    trainer: str = "reference"
+    """ "fast" or "reference": which one made the vocabulary, the same from both."""
+    reason: str = ""
+    """Why it was not the fast one, where that was asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "path": str(self.path)}
@@ -52,21 +57,29 @@ def train_tokenizer(
     text_field: str = "text",
     separator: str | None = None,
     include: Sequence[str] = (),
+    trainer: str = "fast",
     progress: Progress | None = None,
 ) -> TrainingReport:
     """Train a byte-level BPE of exactly vocab_size ids (special tokens first, then 256 bytes, then merges) on all texts
     of `inputs` (as in `build`), and write it as tokenizer.json to the file `out`. The same texts in any order of the
-    inputs, on any number of threads, give the same bytes. `progress(done, total)` is called with stored bytes.
+    inputs, on any number of threads, give the same bytes, from `trainer` "fast" (gigatoken's, which needs room for the
+    text beside `out`) and "reference" (Hugging Face's) alike. `progress(done, total)` is called with stored bytes.
     InputError for an input that cannot be read, and for texts that give fewer ids; MissingPackageError without the
     extra `huggingface`."""
     path = Path(out)
     _check(path, vocab_size, special)
-    trainer = registry.load("tokenizers", "huggingface")
+    if trainer not in TRAINERS:
+        raise InputError(f"trainer: got {trainer!r}, expected fast or reference; choose one")
+    module = registry.load("tokenizers", "huggingface")
     found = find_inputs([inputs] if isinstance(inputs, str | Path) else list(inputs), source=source, include=include)
     refuse_input(path, found)
     counts = _Counts()
     texts = _texts(found, buildplan.source_options(text_field, separator), counts, progress)
-    config, made = trainer.train(texts, vocab_size, special)
+    reason = ""
+    if trainer == "fast":
+        config, made, reason = module.train_fast(texts, vocab_size, special, path)
+    else:
+        config, made = module.train(texts, vocab_size, special)
     if made != vocab_size:
         raise InputError(
             f"vocab_size: got {vocab_size}, expected at most {made}, which is all that {counts.documents} texts of "
@@ -77,10 +90,12 @@ def train_tokenizer(
         path=path,
         vocab_size=made,
         special={name: number for number, name in enumerate(special)},
-        fingerprint=load_tokenizer(path).fingerprint,
+        fingerprint=load_tokenizer(path, encoder="reference").fingerprint,
         documents=counts.documents,
         bytes=counts.num_bytes,
         bad_rows=counts.bad_rows,
+        trainer="reference" if reason else trainer,
+        reason=reason,
     )
 
 

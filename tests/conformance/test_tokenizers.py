@@ -10,10 +10,10 @@ import pytest
 from hostile_texts import SPELLED
 from tokenriver import registry
 from tokenriver.errors import LimitError
-from tokenriver.tokenizer import load_tokenizer
+from tokenriver.tokenizer import load_tokenizer, stream_decoder
 from tokenriver.tokenizers import _gate
 from tokenriver.types import Tokenizer
-from toy_tokenizers import added, byte_level, few_ranks, rank_file, write
+from toy_tokenizers import added, byte_level, few_ranks, rank_file, whole_model, write
 
 
 def _table(folder: Path) -> Path:
@@ -38,11 +38,18 @@ def _characters(folder: Path) -> Path:
     return folder / "meta.pkl"
 
 
+def _sentencepiece(folder: Path) -> Path:
+    path = folder / "toy.model"
+    path.write_bytes(whole_model(["the cat's hat in the house", "x = [1, 2]  # \u4e2d\u6587"]))
+    return path
+
+
 GIVEN: dict[str, Callable[[Path], Path]] = {
     "tiktoken": _table,
     "huggingface": _json,
     "llmc": _llmc,
     "char": _characters,
+    "sentencepiece": _sentencepiece,
 }
 TEXTS = [text for text in _gate.hostile_texts() if text]
 
@@ -108,3 +115,20 @@ def test_ids_outside_are_refused(tokenizer: Tokenizer) -> None:
 
 def test_self_check_passes(tokenizer: Tokenizer) -> None:
     assert (tokenizer.self_check() > 0) == (tokenizer.encoder == "fast")
+
+
+def test_a_stream_of_ids_gives_the_text_of_all(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_batch(TEXTS)[0]
+    for some in (ids[:1500], ids[1:300], ids[:0]):  # the second may begin within a character
+        for sizes in (1, 7):
+            stream = stream_decoder(tokenizer)
+            parts = [stream.feed(some[at : at + sizes]) for at in range(0, len(some), sizes)]
+            assert "".join([*parts, stream.finish()]) == tokenizer.decode(some)
+    stream = stream_decoder(tokenizer)
+    smile = "a\U0001f44db".encode()
+    ids = tokenizer.encode_batch([smile])[0]
+    assert "".join(map(stream.feed, ids)) == smile.decode()
+    assert stream.feed(int(ids[0])) + stream.feed(ids[1:2]) + stream.finish() == tokenizer.decode(ids[:2])
+    assert stream.finish() == "" == stream.feed([])
+    with pytest.raises(LimitError):
+        stream.feed(tokenizer.vocab_size)

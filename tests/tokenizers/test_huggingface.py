@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as Library
 from golden_data import golden
 from hostile_texts import SPELLED, batches
 from tokenriver.errors import FormatError, LimitError
+from tokenriver.tokenizer import StreamDecoder
 from tokenriver.tokenizers import _fast, _risk, huggingface
 from tokenriver.tokenizers._bpe import BpeTokenizer
 from tokenriver.types import Json
@@ -189,6 +190,23 @@ def test_ids_outside_the_vocabulary_are_refused(tmp_path: Path) -> None:
 def test_words_decode_as_the_package_does_it(tmp_path: Path) -> None:
     tokenizer, library = _load(tmp_path, SLOW["words"])
     assert tokenizer.decode(tokenizer.encode("the word")) == library.decode([1, 3]) == "the word"
+
+
+def test_a_stream_of_what_the_package_decodes(tmp_path: Path) -> None:
+    words, _ = _load(tmp_path, SLOW["words"])
+    assert [words.decode([1]), words.decode([1, 3])] == ["the", "the word"]
+    pieces = {"<unk>": 0, "\u2581a": 1, "b": 2} | {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
+    model = {"type": "BPE", "vocab": pieces, "merges": [], "unk_token": "<unk>", "byte_fallback": True}
+    decoders: list[Json] = [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}]
+    decoders += [{"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
+    config = {"version": "1.0", "added_tokens": [], "model": model}
+    llama, _ = _load(tmp_path, config | {"decoder": {"type": "Sequence", "decoders": decoders}})
+    wide = [3 + byte for byte in "\u4e2d".encode()]
+    for tokenizer, ids in ((words, [1, 3, 2, 1]), (llama, [1, 2, 1, *wide, *wide, 1, wide[0]]), (llama, wide[:2])):
+        stream = StreamDecoder(tokenizer)
+        parts = [stream.feed(number) for number in ids]
+        assert "".join([*parts, stream.finish()]) == tokenizer.decode(ids)
+    assert parts == ["", ""]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ Tokenizer = Annotated[
     typer.Option(
         "--tokenizer",
         metavar="NAME|PATH",
-        help="gpt2 (if none), byte, char, a cached tiktoken encoding, or a tokenizer.json, .tiktoken, .bin, .pkl file.",
+        help="gpt2 (if none), byte, char, a cached tiktoken encoding, or a tokenizer.json, .tiktoken, .model, .bin or "
+        ".pkl file.",
     ),
 ]
 Like = Annotated[
@@ -104,6 +105,19 @@ MaxBad = Annotated[
 Framing = Annotated[
     Literal["eos-after", "eos-before", "bos-eos", "none"] | None,
     typer.Option("--framing", help="Control ids around a document (default eos-after).", rich_help_panel=OUTPUT),
+]
+Bos = Annotated[
+    str | None,
+    typer.Option("--bos", metavar="TOKEN", help="Which control token begins a document.", rich_help_panel=OUTPUT),
+]
+Eos = Annotated[
+    str | None,
+    typer.Option(
+        "--eos",
+        metavar="TOKEN",
+        help="Which control token ends one (tokenizer show --special lists them).",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Format = Annotated[
     str | None, typer.Option("--format", metavar="FORMAT", help="Format of the shards.", rich_help_panel=OUTPUT)

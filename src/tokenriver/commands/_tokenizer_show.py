@@ -12,20 +12,29 @@ from tokenriver.commands import _options as option
 from tokenriver.defaults import TOKENIZER
 from tokenriver.errors import InputError
 from tokenriver.files import naming
+from tokenriver.roles import role_ids, special_tokens
+from tokenriver.tokenizer import piece_bytes
 from tokenriver.types import Tokenizer
 
 COLORS = ("cyan", "green", "magenta", "yellow")
 MOST_BYTES = 16 << 20
 
 Given = Annotated[
-    str, typer.Argument(metavar="TEXT|FILE", help="A text, or a file that holds one.", show_default=False)
+    str | None, typer.Argument(metavar="[TEXT|FILE]", help="A text, or a file that holds one.", show_default=False)
 ]
+Special = Annotated[bool, typer.Option("--special", help="List the control tokens instead: ids, names, roles.")]
 Ids = Annotated[
     int, typer.Option("--ids", parser=_output.count, metavar="N", help="How many ids to list (--json: all).")
 ]
 
 
-def run(given: Given, tokenizer: option.Tokenizer = TOKENIZER, ids: Ids = 100, json: option.Json = False) -> None:
+def run(
+    given: Given = None,
+    tokenizer: option.Tokenizer = TOKENIZER,
+    ids: Ids = 100,
+    special: Special = False,
+    json: option.Json = False,
+) -> None:
     """Show the ids of a text: the bytes of each, and the text in coloured pieces.
 
     An existing file is read as one text; anything else is the text itself.
@@ -33,14 +42,37 @@ def run(given: Given, tokenizer: option.Tokenizer = TOKENIZER, ids: Ids = 100, j
 
     Example:  tokenriver tokenizer show "Hello world" --tokenizer gpt2
     """
+    loaded = tokenriver.load_tokenizer(tokenizer or TOKENIZER, search=_environment.tokenizer_folders())
+    if special == (given is not None):
+        raise typer.BadParameter("got both or none of them, expected a text, or --special", param_hint="TEXT|FILE")
+    if given is None:
+        _show_special(loaded, json)
+        return
     path = _file(given)
     name = "the text given" if path is None else str(path)
     text = _utf8(name, given.encode("utf-8", "surrogateescape") if path is None else _read(path))
-    facts = _facts(tokenriver.load_tokenizer(tokenizer or TOKENIZER, search=_environment.tokenizer_folders()), text)
+    facts = _facts(loaded, text)
     if json:
         _output.emit_json(facts)
     else:
         _show(name, facts, ids)
+
+
+def _show_special(tokenizer: Tokenizer, json: bool) -> None:
+    roles: dict[int | None, list[str]] = {}
+    for role, number in role_ids(tokenizer).items():
+        roles.setdefault(number, []).append(role)
+    found: list[dict[str, Any]] = [
+        {"id": number, "token": token, "roles": roles.get(number, [])}
+        for token, number in special_tokens(tokenizer).items()
+    ]
+    if json:
+        size = {"tokenizer": tokenizer.name, "vocab_size": tokenizer.vocab_size}
+        _output.emit_json({**size, **role_ids(tokenizer), "special": found})
+        return
+    _output.heading(f"{tokenizer.name}: {len(found)} control tokens of {tokenizer.vocab_size:,} ids")
+    rows = [(row["id"], _output.visible(row["token"]), ", ".join(row["roles"])) for row in found]
+    _output.columns(["id", "token", "role"], rows)
 
 
 def _file(given: str) -> Path | None:
@@ -71,7 +103,7 @@ def _utf8(name: str, text: bytes) -> bytes:
 def _facts(tokenizer: Tokenizer, text: bytes) -> dict[str, Any]:
     """Everything that `show` says, as plain values."""
     ids = tokenizer.encode_batch([text])[0]
-    pieces = [tokenizer.decode_bytes([number]) for number in ids.tolist()]
+    pieces = [piece_bytes(tokenizer, number) for number in ids.tolist()]
     return {
         "tokenizer": tokenizer.name,
         "vocab_size": tokenizer.vocab_size,

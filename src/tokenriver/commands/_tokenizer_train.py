@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,6 +20,10 @@ Special = Annotated[
     list[str] | None,
     typer.Option("--special", metavar="TOKEN", help="A control token (repeatable; default <|endoftext|>)."),
 ]
+Trainer = Annotated[
+    Literal["fast", "reference"],
+    typer.Option("--trainer", help="gigatoken's, or Hugging Face's; both make the same file."),
+]
 
 
 def run(
@@ -27,6 +31,7 @@ def run(
     out: Out,
     vocab_size: VocabSize,
     special: Special = None,
+    trainer: Trainer = "fast",
     json: option.Json = False,
     source: option.Source = "auto",
     text_field: option.TextField = "text",
@@ -51,6 +56,7 @@ def run(
             text_field=text_field,
             separator=separator,
             include=include or (),
+            trainer=trainer,
             progress=report,
         )
     if json:
@@ -61,5 +67,6 @@ def run(
     if found.bad_rows:
         rows.append(("bad rows", found.bad_rows))
     rows += [(f"id of {_output.visible(token)}", number) for token, number in found.special.items()]
+    rows.append(("trainer", f"{found.trainer}: {found.reason}" if found.reason else found.trainer))
     _output.pairs([*rows, ("fingerprint", found.fingerprint)])
     print(f"  {time.perf_counter() - begin:.1f} s")

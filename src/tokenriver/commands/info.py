@@ -1,5 +1,6 @@
 """Say what a corpus is, and what a given trainer would refuse about it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,9 @@ import typer
 
 from tokenriver.commands import _environment, _options, _output, _report, _trainers
 from tokenriver.corpus import Corpus
+from tokenriver.errors import RiverError
+from tokenriver.manifest import TokenizerInfo
+from tokenriver.roles import role_ids, special_tokens
 
 For = Annotated[str | None, typer.Option("--for", metavar="TRAINER", help="llmc or nanogpt: what it would refuse.")]
 SeqLen = Annotated[int | None, typer.Option("--seq-len", metavar="T", min=1, help="With --for: positions of a row.")]
@@ -81,6 +85,7 @@ def _facts(corpora: list[Corpus]) -> dict[str, Any]:
         if manifest.tokenizer is not None:
             facts["tokenizer"] = manifest.tokenizer.name
             facts["model_vocab_size"] = manifest.tokenizer.model_vocab_size
+            facts["special"] = _special(first, manifest.tokenizer, manifest.options)
         facts["framing"] = manifest.framing
         facts["sources"] = {"files": len(manifest.sources), "bytes": sum(source.size for source in manifest.sources)}
         facts["bytes"] = sum(shard.num_bytes + shard.index_bytes for shard in manifest.shards)
@@ -89,11 +94,26 @@ def _facts(corpora: list[Corpus]) -> dict[str, Any]:
     return facts
 
 
+def _special(corpus: Corpus, made_by: TokenizerInfo, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Id and name of each role that the manifest has; a name is null where the tokenizer is not at hand."""
+    try:
+        names = {number: name for name, number in special_tokens(corpus.load_tokenizer()).items()}
+    except RiverError:
+        names = {}
+    return {
+        role: {"id": number, "token": options.get(role) or names.get(number)}
+        for role, number in role_ids(made_by).items()
+        if number is not None
+    }
+
+
 def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
     _output.heading(f"{path}: {facts['format']} corpus")
     labels = [("tokenizer", "tokenizer"), ("vocabulary", "vocab_size"), ("padded", "model_vocab_size")]
     labels += [("framing", "framing"), ("ids stored as", "dtype")]
     rows = [(label, facts[key]) for label, key in labels if key in facts]
+    for role, found in facts.get("special", {}).items():
+        rows.append((role, f"{found['id']} {_output.visible(found['token'] or '')}".rstrip()))
     if corpus.manifest is not None:
         rows.append(("sources", f"{facts['sources']['files']:,} files, {_output.size(facts['sources']['bytes'])}"))
         rows.append(("on disk", _output.size(facts["bytes"])))

@@ -1,14 +1,15 @@
 """Say how long documents are, and what each packing pads, cuts and loses at some row lengths."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import tokenriver
 from tokenriver.commands import _environment, _options, _output
 from tokenriver.corpus import Corpus
+from tokenriver.fertility import SourceStats
 from tokenriver.rowcounts import RowStats
 from tokenriver.stats import PACKINGS, LengthStats
 from tokenriver.vocabulary import VocabularyStats
@@ -25,6 +26,11 @@ Buckets = Annotated[
     int | None, typer.Option("--buckets", metavar="N", help="Show document rows in N buckets as well.", min=1)
 ]
 Ids = Annotated[bool, typer.Option("--ids", help="Read all ids: vocabulary use, and bytes a token by decoding.")]
+By = Annotated[
+    Literal["source", "folder"] | None,
+    typer.Option("--by", help="What each input gave, or each first folder of inputs; bytes a token with --ids."),
+]
+BySource = Annotated[bool, typer.Option("--by-source", help="The same as --by source.")]
 
 
 def run(
@@ -33,6 +39,8 @@ def run(
     packing: Packings = None,
     buckets: Buckets = None,
     ids: Ids = False,
+    by: By = None,
+    by_source: BySource = False,
     split: _options.Split = "train",
     json: _options.Json = False,
 ) -> None:
@@ -46,7 +54,9 @@ def run(
     """
     lengths = [_output.count(word) for words in seq_len or [] for word in words.split(",")]
     corpus = _environment.open_corpus(path, split)
-    found = tokenriver.stats(corpus, seq_lens=lengths or None, packings=packing or PACKINGS, buckets=buckets, ids=ids)
+    by = by or ("source" if by_source else None)
+    lines = packing or PACKINGS
+    found = tokenriver.stats(corpus, seq_lens=lengths or None, packings=lines, buckets=buckets, ids=ids, by=by)
     if json:
         _output.emit_json({"path": str(Path(path)), "split": split, **found.as_dict()})
         return
@@ -58,6 +68,8 @@ def run(
     if found.lengths is not None:
         _show_lengths(found.lengths, found.num_tokens)
     _show_rows(found.rows, found.longer)
+    if found.sources:
+        _show_sources(found.sources, by or "source")
     if found.vocabulary is not None:
         _show_vocabulary(found.vocabulary, corpus)
     for note in found.notes:
@@ -82,6 +94,29 @@ def _show_lengths(lengths: LengthStats, num_tokens: int) -> None:
         for row in lengths.histogram
     ]
     _output.columns(["ids", "documents", "of all ids", ""], table)
+
+
+def _show_sources(sources: Sequence[SourceStats], by: str) -> None:
+    print()
+    _output.heading(f"by {by}")
+    table = [
+        [
+            _output.visible(row.name),
+            row.documents,
+            row.ids,
+            _rate(row.ids_per_document, 1),
+            _rate(row.bytes_per_token, 3),
+            _rate(row.ids_per_byte, 3),
+            "-" if row.stored_bytes is None else _output.size(row.stored_bytes),
+        ]
+        for row in sources
+    ]
+    head = [by, "documents", "ids", "ids a document", "bytes a token", "ids a byte", "stored"]
+    _output.columns(head, table)
+
+
+def _rate(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def _bar(part: int, total: int) -> str:

@@ -36,6 +36,13 @@ class BpeTokenizer:
     fast: Fast | None
     special_ids: Mapping[str, int] = field(default_factory=dict)
     """Special tokens by what they look like; a text that spells one is text."""
+    follow: Callable[..., tuple[bytes, object]] | None = None
+    """Where the bytes of an id depend on those before it: (ids, state, last) -> (bytes, state), the first state None,
+    as tokenizer.StreamDecoder asks for them."""
+    within: Callable[[Sequence[int] | Ids], bytes] | None = None
+    """The bytes of ids none of which begins a text, where those are others than decode_bytes gives."""
+    lead: int | None = 0
+    """By so many bytes `within` gives more than decode_bytes of every text; None where that is not known."""
 
     @property
     def control_tokens(self) -> tuple[bytes, ...]:

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from gigatoken.gigatoken_rs import BPETokenizer, load_hf_json
+from gigatoken.gigatoken_rs import (
+    BPETokenizer,
+    SentencePieceTokenizer,
+    TextFileSource,
+    load_hf_json,
+    pretokenizer,
+    train_bpe,
+)
 
 from tokenriver.errors import MismatchError
 from tokenriver.tokenizers import _risk, _text
@@ -36,13 +43,46 @@ def from_ranks(ranks: bytes, pattern: str, vocab_size: int) -> BPETokenizer:
 def from_json(config: Mapping[str, Any], vocab_size: int) -> BPETokenizer | None:
     """The native tokenizer of a tokenizer.json; its id `vocab_size` is the marker, added to the tokens of the file.
     None for a file that this version of gigatoken does not know."""
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-    marker = {"id": vocab_size, "content": MARKER, "special": True} | flags
+    added = [*config["added_tokens"], _marker(vocab_size)]
     try:
-        native = load_hf_json(json.dumps(dict(config) | {"added_tokens": [*config["added_tokens"], marker]}))
+        native = load_hf_json(json.dumps(dict(config) | {"added_tokens": added}))
     except (RuntimeError, ValueError):
         return None
     return native if isinstance(native, BPETokenizer) else None
+
+
+def from_sentencepiece(config: Mapping[str, Any], vocab_size: int) -> SentencePieceTokenizer:
+    """The native tokenizer of a BPE over characters with byte fallback, in the terms of a tokenizer.json; its id
+    `vocab_size` is the marker, on either side of which a text begins anew."""
+    native = load_hf_json(json.dumps(dict(config) | {"added_tokens": [_marker(vocab_size)]}))
+    if not isinstance(native, SentencePieceTokenizer):
+        raise MismatchError("fast encoder: got no SentencePiece tokenizer back; use the reference encoder")
+    return native
+
+
+def words(text: bytes) -> list[bytes]:
+    """The words of a text, as GPT-2 splits it."""
+    return list(pretokenizer(text))
+
+
+def merges(path: str, size: int) -> list[tuple[bytes, bytes]]:
+    """Train on the texts of a file, parted by 0xff: the merges of a vocabulary of `size` ids, 256 of them bytes. The
+    native trainer says on both outputs what it does."""
+    made: list[tuple[bytes, bytes]] = train_bpe(TextFileSource([path], separator=b"\xff"), size, [])[1]
+    return made
+
+
+def print_merges(path: str, size: int) -> None:
+    """Print `merges` as JSON, and nothing else; for a process of its own."""
+    answer = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with open(answer, "w", encoding="ascii") as file:
+        json.dump([(left.hex(), right.hex()) for left, right in merges(path, size)], file)
+
+
+def _marker(number: int) -> dict[str, Any]:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    return {"id": number, "content": MARKER, "special": True} | flags
 
 
 @contextmanager
@@ -63,11 +103,11 @@ def _named(data: bytes) -> Iterator[str]:
 class FastEncoder(NamedTuple):
     """A native tokenizer (made at its first use), its marker's id, and the encoder that reads what is risky."""
 
-    native: Callable[[], BPETokenizer]
+    native: Callable[[], BPETokenizer | SentencePieceTokenizer]
     marker: int
     reference: Reference
     whole: bool = False
-    """Give risky texts to the reference whole: an added token that is not special could lie across a cut."""
+    """Give risky texts to the reference whole: what is merged or found could lie across a cut."""
 
     def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k valid UTF-8 texts, each between the ids `before` and `after`; lengths count those.

@@ -18,6 +18,11 @@ def table(pieces: Mapping[int, bytes]) -> list[bytes | None]:
 
 def join(pieces: Sequence[bytes | None], ids: Sequence[int] | Ids) -> bytes:
     """The bytes of ids; LimitError names the first id that has none."""
+    return b"".join(pick(pieces, ids))
+
+
+def pick(pieces: Sequence[bytes | None], ids: Sequence[int] | Ids) -> list[bytes]:
+    """The bytes of each id; LimitError names the first id that has none."""
     wanted = ids.tolist() if isinstance(ids, np.ndarray) else [int(i) for i in ids]
     out = []
     for place, i in enumerate(wanted):
@@ -28,4 +33,4 @@ def join(pieces: Sequence[bytes | None], ids: Sequence[int] | Ids) -> bytes:
                 f"check that the tokenizer is the one that made the ids"
             )
         out.append(piece)
-    return b"".join(out)
+    return out

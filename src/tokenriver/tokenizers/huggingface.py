@@ -11,6 +11,7 @@ import importlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from tokenizers import Tokenizer as Library
 
 from tokenriver import files
 from tokenriver.errors import FormatError
-from tokenriver.tokenizers import _pieces, _text, _training
+from tokenriver.tokenizers import _fast_training, _pieces, _text, _training
 from tokenriver.tokenizers._bpe import BpeTokenizer, Fast, Reference, known_encoder
 from tokenriver.types import Ids
 
 SUFFIXES = (".json",)
 train = _training.train
+train_fast = _fast_training.train
 
 _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
@@ -44,6 +46,9 @@ _ROLES = {
 }
 
 
+UNFINISHED = "\ufffd".encode()
+
+
 def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> BpeTokenizer:
     """The tokenizer of the tokenizer.json at that path; FormatError if it is none."""
     path = Path(name)
@@ -53,7 +58,9 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
     names: dict[str, int] = library.get_vocab(with_added_tokens=True)
     size = max(names.values(), default=-1) + 1
     special = _special_ids(path, library)
+    names_of_special = {t.content: i for i, t in library.get_added_tokens_decoder().items() if t.special}
     reference = _reference(library)
+    to_bytes, exact = _decoder(config, library, names)
     return BpeTokenizer(
         name=path.name,
         vocab_size=size,
@@ -62,9 +69,10 @@ def load(name: str, *, search: Sequence[Path] = (), encoder: str = "fast") -> Bp
         pad_id=special["pad"],
         fingerprint=_fingerprint(data, special),
         reference=reference,
-        to_bytes=_decoder(config, library, names),
+        to_bytes=to_bytes,
         fast=_fast(config, library, size, reference) if known_encoder(encoder) == "fast" else None,
-        special_ids={t.content: i for i, t in library.get_added_tokens_decoder().items() if t.special},
+        special_ids=names_of_special,
+        follow=None if exact else partial(_follow, to_bytes),
     )
 
 
@@ -126,8 +134,8 @@ def _fingerprint(data: bytes, roles: Mapping[str, int | None]) -> str:
 
 def _decoder(
     config: Mapping[str, Any], library: Library, names: Mapping[str, int]
-) -> Callable[[Sequence[int] | Ids], bytes]:
-    """Exact bytes for byte-level models; for the others what the reference's own decoder makes of the ids."""
+) -> tuple[Callable[[Sequence[int] | Ids], bytes], bool]:
+    """Exact bytes for byte-level models (True); for the others what the reference's own decoder makes of the ids."""
     added = {i: token.content.encode() for i, token in library.get_added_tokens_decoder().items()}
     plain = {i: name for name, i in names.items() if i not in added}
     letters = _byte_letters()
@@ -141,7 +149,21 @@ def _decoder(
             return spelling
         return str(library.decode([int(i) for i in ids], skip_special_tokens=False)).encode()
 
-    return decode
+    return decode, exact
+
+
+def _follow(
+    decode: Callable[[Sequence[int]], bytes], ids: Sequence[int] | Ids, state: object, *, last: bool
+) -> tuple[bytes, object]:
+    """The bytes of ids behind others, by a decoder that looks at the ids before. The state is the ids up to the first
+    that gave a text, before which the next ones are decoded, and ids whose text may be unfinished."""
+    head, held = state if isinstance(state, tuple) else ((), ())
+    held = (*held, *map(int, ids))
+    text = decode(head + held)
+    if not held or (text.endswith(UNFINISHED) and not last):
+        return b"", (head, held)
+    before = decode(head)
+    return text[len(before) :], ((head if before else head + held), ())
 
 
 def _is_byte_level(config: Mapping[str, Any]) -> bool:

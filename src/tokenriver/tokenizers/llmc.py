@@ -157,8 +157,9 @@ def write(path: Path, tokenizer: Tokenizer) -> WrittenFile:
         raise LimitError(f"{path}: vocabulary: got {tokenizer.vocab_size} ids, expected at most {MAX_VOCAB}")
     head = struct.pack("<4I", MAGIC, 2, tokenizer.vocab_size, tokenizer.eos_id)
     records = bytearray(head.ljust(HEADER_BYTES, b"\0"))
+    decode = getattr(tokenizer, "within", None) or tokenizer.decode_bytes
     for number in range(tokenizer.vocab_size):
-        piece = tokenizer.decode_bytes([number])
+        piece = decode([number])
         if not 1 <= len(piece) <= MAX_PIECE:
             raise LimitError(f"{path}: id {number}: got {len(piece)} bytes, expected 1 to {MAX_PIECE} in a record")
         records.append(len(piece))
