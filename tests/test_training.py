@@ -1,8 +1,10 @@
 """A tokenizer of one's own text: what Hugging Face's trainer makes of the same texts, whatever they come in."""
 
+import errno
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from golden_data import golden
 from hostile_texts import batches
 from small_builds import some_texts, write_rows
 from source_cases import gz
+from tokenriver import files
 from tokenriver.tokenizers import _fast, _fast_training, _training
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -85,7 +88,9 @@ def test_both_trainers_write_the_same_file(
 
     monkeypatch.setattr(_fast_training, "_merges", here)
     texts, size = [text.encode() for text in [*batch, *TEXTS[:5]]], 257 + len(special) + more
-    config, made, reason = _fast_training.train([texts[:3], [], texts[3:]], size, special, tmp_path / "t.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says when a letter is too young
+        config, made, reason = _fast_training.train([texts[:3], [], texts[3:]], size, special, tmp_path / "t.json")
     assert (config, made) == _training.train([texts], size, special)
     assert reason or made == size
     assert list(tmp_path.iterdir()) == []
@@ -103,7 +108,12 @@ def test_when_the_reference_trains(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], texts: list[str], vocab_size: int, reason: str
 ) -> None:
     rows = write_rows(tmp_path / "rows.jsonl", texts)
-    report = tr.train_tokenizer(rows, tmp_path / "t.json", vocab_size=vocab_size)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        report = tr.train_tokenizer(rows, tmp_path / "t.json", vocab_size=vocab_size)
+    assert [str(each.message) for each in caught] == [
+        f"training with tokenizers, slower: {report.reason}" for _ in range("letter" in reason)
+    ]
     assert (tmp_path / "t.json").read_text(encoding="utf-8") == theirs(texts, vocab_size, ["<|endoftext|>"])
     assert report.reason.startswith(reason)
     assert report.trainer == ("reference" if report.reason else "fast")
@@ -118,6 +128,21 @@ def test_a_trainer_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(_fast_training, "_OPEN_FILES", tmp_path / "none")  # a system without /proc
     with pytest.raises(tr.InputError, match="got exit status 3 of the fast one 'no memory'"):
         tr.train_tokenizer(write_rows(tmp_path / "rows.jsonl", TEXTS), tmp_path / "t.json", vocab_size=300)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+class FullDisk(files.System):
+    """One without room for anything."""
+
+    def write(self, fd: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = write_rows(tmp_path / "rows.jsonl", TEXTS)
+    monkeypatch.setattr(files, "system", FullDisk())
+    with pytest.raises(tr.LimitError, match=r"\.t\.json\.texts\.tmp: cannot write: No space left"):
+        tr.train_tokenizer(rows, tmp_path / "t.json", vocab_size=300)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
 

@@ -54,6 +54,8 @@ def train(batches: Iterable[Sequence[bytes]], vocab_size: int, special: Sequence
             warnings.warn(f"gigatoken is not usable here ({error}); training with tokenizers, slower", stacklevel=3)
             return Trained(*_training.train(batches, vocab_size, special), "gigatoken is not usable here")
         reason = _write(scratch, batches, fast.words)
+        if reason:
+            warnings.warn(f"training with tokenizers, slower: {reason}", stacklevel=3)
         if not reason and scratch.size:
             merges = _merges(scratch, vocab_size - len(special))
             library = _training.spell(merges, special)
@@ -67,15 +69,16 @@ def train(batches: Iterable[Sequence[bytes]], vocab_size: int, special: Sequence
 class Scratch:
     """Texts in a file that nobody else sees; where the system can, it has no name, so that nothing is left of it."""
 
-    def __init__(self, fd: int, path: Path) -> None:
+    def __init__(self, fd: int, path: Path, name: Path) -> None:
         self.fd = fd
         self.path = path
+        self._name = name
         self.size = 0
 
     def write(self, texts: Sequence[bytes]) -> None:
         """Append texts, each with BETWEEN behind it."""
         view = memoryview(BETWEEN.join([*texts, b""]))
-        with files.naming(self.path, "write"):
+        with files.naming(self._name, "write"):
             while len(view):
                 done = files.system.write(self.fd, view)
                 self.size, view = self.size + done, view[done:]
@@ -96,16 +99,15 @@ def _scratch(out: Path) -> Iterator[Scratch]:
     name = out.with_name(f".{out.name}.texts.tmp")
     with files.naming(name, "create"):
         fd = files.system.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    path = _OPEN_FILES / str(fd) if _OPEN_FILES.is_dir() else name
     try:
-        if _OPEN_FILES.is_dir():
+        if path != name:
             files.remove(name)
-            name = _OPEN_FILES / str(fd)
-        yield Scratch(fd, name)
+        yield Scratch(fd, path, name)
     finally:
         files.system.close(fd)
-        if name.parent != _OPEN_FILES:
-            with suppress(InputError):
-                files.remove(name)
+        with suppress(InputError):
+            files.remove(name)
 
 
 def _write(scratch: Scratch, batches: Iterable[Sequence[bytes]], words: _training.Splitter) -> str:
