@@ -15,14 +15,29 @@ LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
     ("extents", "hashing", "splitmix"),
-    ("storage",),
+    ("storage", "choicedata"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
-    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "sampler", "quotas", "joining", "masks"),
+    (
+        "sources",
+        "tokenizers",
+        "formats",
+        "packing",
+        "orders",
+        "filters",
+        "sampler",
+        "quotas",
+        "joining",
+        "masks",
+        "examples",
+    ),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),
+    ("choicerecords", "choiceplan"),
+    ("choicecolumns", "choiceloader"),
+    ("choices", "choicescores"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
@@ -46,7 +61,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "examples", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
@@ -61,6 +76,7 @@ PUBLIC_ENTRY_POINTS = {
     ("plan.py", "plan"),
     ("estimate.py", "estimate"),
     ("validation.py", "validation"),
+    ("choices.py", "build_choices"),
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
 }

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
     from tokenriver.characters import CharactersReport, write_characters
+    from tokenriver.choicedata import ChoiceExamples
+    from tokenriver.choiceloader import EvalBatch, EvalLoader
+    from tokenriver.choices import ChoiceReport, build_choices, open_choices, write_choices
+    from tokenriver.choicescores import ChoiceScores, choice_accuracy
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
@@ -42,8 +46,13 @@ __all__ = [
     "Batch",
     "BuildReport",
     "CharactersReport",
+    "ChoiceExamples",
+    "ChoiceReport",
+    "ChoiceScores",
     "ConvertReport",
     "Corpus",
+    "EvalBatch",
+    "EvalLoader",
     "Finding",
     "FormatError",
     "InputError",
@@ -60,10 +69,13 @@ __all__ = [
     "TextEstimate",
     "TrainingReport",
     "build",
+    "build_choices",
+    "choice_accuracy",
     "convert",
     "estimate",
     "leaks",
     "load_tokenizer",
+    "open_choices",
     "open_corpus",
     "plan",
     "stats",
@@ -71,6 +83,7 @@ __all__ = [
     "validation",
     "verify",
     "write_characters",
+    "write_choices",
 ]
 
 __version__ = "0.1.0"
@@ -80,8 +93,13 @@ _HOMES = {
     "Batch": "batch",
     "BuildReport": "build",
     "CharactersReport": "characters",
+    "ChoiceExamples": "choicedata",
+    "ChoiceReport": "choices",
+    "ChoiceScores": "choicescores",
     "ConvertReport": "convert",
     "Corpus": "corpus",
+    "EvalBatch": "choiceloader",
+    "EvalLoader": "choiceloader",
     "Finding": "verify",
     "Leaks": "leaks",
     "Loader": "loader",
@@ -92,10 +110,13 @@ _HOMES = {
     "TextEstimate": "estimate",
     "TrainingReport": "training",
     "build": "build",
+    "build_choices": "choices",
+    "choice_accuracy": "choicescores",
     "convert": "convert",
     "estimate": "estimate",
     "leaks": "leaks",
     "load_tokenizer": "tokenizer",
+    "open_choices": "choices",
     "open_corpus": "corpus",
     "plan": "plan",
     "stats": "stats",
@@ -103,6 +124,7 @@ _HOMES = {
     "validation": "validation",
     "verify": "verify",
     "write_characters": "characters",
+    "write_choices": "choices",
 }
 
 
