@@ -87,6 +87,21 @@ class ChoiceExamples:
         ends = [int(self.piece_ends[first - 1]) if first else 0, *self.piece_ends[first : last + 1].tolist()]
         return [self.ids[start:stop] for start, stop in pairwise(ends)]
 
+    def describe(self) -> dict[str, Any]:
+        """Counts and lengths as plain values. A row is a context with one of its choices, whose ids are scored."""
+        (_, context), (_, choice) = self.context_spans(), self.choice_spans()
+        rows = np.repeat(context, self.counts) + choice
+        return {
+            "examples": len(self),
+            "choices": self.num_choices,
+            "choices_an_example": _spread(self.counts),
+            "context_ids": _spread(context),
+            "choice_ids": _spread(choice),
+            "row_ids": _spread(rows),
+            "scored_ids": int(choice.sum()),
+            "scored_share": int(choice.sum()) / int(rows.sum()),
+        }
+
     def origin(self, example: int) -> tuple[str, int]:
         """(source, 0-based raw row) of an example; ("", its place) if the source is not known."""
         paths = self.about.get("sources", {}).get("path", [])
@@ -96,22 +111,6 @@ class ChoiceExamples:
         """What messages call an example: its number, and its line in its source where that is known."""
         path, record = self.origin(example)
         return f"example {example} ({path} line {record + 1})" if path else f"example {example}"
-
-
-def describe(examples: ChoiceExamples) -> dict[str, Any]:
-    """Counts and lengths as plain values. A row is a context with one of its choices, whose ids are scored."""
-    (_, context), (_, choice) = examples.context_spans(), examples.choice_spans()
-    rows = np.repeat(context, examples.counts) + choice
-    return {
-        "examples": len(examples),
-        "choices": examples.num_choices,
-        "choices_an_example": _spread(examples.counts),
-        "context_ids": _spread(context),
-        "choice_ids": _spread(choice),
-        "row_ids": _spread(rows),
-        "scored_ids": int(choice.sum()),
-        "scored_share": int(choice.sum()) / int(rows.sum()),
-    }
 
 
 def _spread(values: Int64) -> dict[str, int]:

@@ -91,12 +91,19 @@ class EvalLoader:
         """Numbers of the examples that no rank shows, since a choice alone is longer than a line."""
         return self._plan.unscorable
 
+    @property
+    def cut(self) -> Int64:
+        """(N,) int64: ids that each example's context loses on its left; 0 for those that are unscorable."""
+        lost = self._plan.cut.copy()
+        lost[self._plan.unscorable] = 0
+        return lost
+
     def summary(self) -> dict[str, Any]:
         """Counts over all ranks but for `batches` and `lines`, which are this rank's."""
         plan, counts = self._plan, self.examples.counts
         shown = np.ones(len(self.examples), np.bool_)
         shown[plan.unscorable] = False
-        cut = np.where(shown, plan.cut, 0)
+        cut = self.cut
         return {
             "examples": len(self.examples),
             "scored": int(shown.sum()),

@@ -11,7 +11,7 @@ import orjson
 
 from tokenriver import files, registry
 from tokenriver.choicecolumns import Collector
-from tokenriver.choicedata import ChoiceExamples, Rendering, describe
+from tokenriver.choicedata import ChoiceExamples, Rendering
 from tokenriver.choicerecords import read_rows
 from tokenriver.errors import FormatError, InputError, RiverError
 from tokenriver.inputs import InputFile, find_inputs
@@ -29,7 +29,8 @@ class ChoiceReport:
 
     path: Path
     format: str
-    tokenizer: str
+    tokenizer: dict[str, Any]
+    """name, fingerprint, vocab_size."""
     balance: dict[str, Any]
     """rows read, examples by the shape of their records, bad rows and notes by reason."""
     lengths: dict[str, Any]
@@ -87,7 +88,9 @@ def build_choices(
         module.refuse_llmc(examples)
     listed = _write_bad_rows(path, found, sources)
     module.write(path, examples, format)
-    return ChoiceReport(path, format, made_by.name, dict(examples.about["balance"]), describe(examples), listed)
+    return ChoiceReport(
+        path, format, examples.about["tokenizer"], examples.about["balance"], examples.describe(), listed
+    )
 
 
 def open_choices(path: str | Path) -> ChoiceExamples:
@@ -99,8 +102,11 @@ def open_choices(path: str | Path) -> ChoiceExamples:
 
 def write_choices(examples: ChoiceExamples, out: str | Path, *, format: str = "native") -> None:
     """Write examples that are there already in a format: native, or llmc, which knows neither the bytes of the choices
-    nor where an example comes from. LimitError, before anything is written, for what it cannot hold."""
-    registry.load("examples", "choice").write(Path(out), examples, format)
+    nor where an example comes from. LimitError, before anything is written, for what it cannot hold; InputError if
+    `out` is there and is no file of examples."""
+    module = registry.load("examples", "choice")
+    _refuse_strangers(Path(out), module)
+    module.write(Path(out), examples, format)
 
 
 def choice_format(path: Path) -> str:
@@ -130,9 +136,13 @@ def _check_limits(on_bad: str, max_bad: float, format: str, module: ModuleType) 
 
 
 def _refuse_target(path: Path, sources: Sequence[InputFile], module: ModuleType) -> None:
-    """Only a file of examples is ever replaced."""
     refuse_input(path, sources)
     refuse_input(_side_file(path), sources)
+    _refuse_strangers(path, module)
+
+
+def _refuse_strangers(path: Path, module: ModuleType) -> None:
+    """Only a file of examples is ever replaced."""
     if path.exists() and not module.sniff(path):
         raise InputError(f"{path}: got something that is no file of examples, expected a new name; choose another")
 
