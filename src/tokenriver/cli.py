@@ -42,6 +42,7 @@ ORDER = [
     "ledger",
     "leak",
     "tokenizer",
+    "choice",
     "demo",
     "bench",
 ]

@@ -1,19 +1,18 @@
 """A file of multiple-choice examples as a person reads it: lengths, and rows with the scored part in colour."""
 
+import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 import tokenriver
 from tokenriver.choices import choice_format
 from tokenriver.commands import _environment, _output
-from tokenriver.commands._rows import BREAK
 from tokenriver.types import Ids, Tokenizer
 
 RIGHT, WRONG = "green", "cyan"
+BREAK = "⏎"
 
 
 def facts(path: Path, examples: tokenriver.ChoiceExamples) -> dict[str, Any]:
@@ -113,9 +112,10 @@ def show_row(row: Mapping[str, Any], characters: int) -> None:
     context = _shown(row["context"])
     if characters and len(context) > characters:
         context = f"… {context[-characters:]}"
+    text = importlib.import_module("rich.text").Text  # it is slow to import, and lengths are shown without it
     for number, choice in enumerate(row["choices"]):
         right = number == row["label"]
-        line = Text(f"  {'*' if right else ' '} {number:>2}  {len(choice['ids']):>5,} ids  ")
+        line = text(f"  {'*' if right else ' '} {number:>2}  {len(choice['ids']):>5,} ids  ")
         line.append(context, style="dim")
         line.append(f"|{_shown(choice)}|", style=f"bold {RIGHT if right else WRONG}")
         _output.console().print(line, soft_wrap=True)
