@@ -56,9 +56,9 @@ class ChoiceScores:
         if again.any():
             name = self._examples.name(int(examples[again.argmax()]))
             raise MismatchError(f"{name}: got its losses twice, expected once; use a new ChoiceScores for another pass")
-        sums = values.sum(axis=1, dtype=np.float64)
+        sums = _from_the_left(values, np.float64)
         with np.errstate(over="ignore"):
-            means = np.add.accumulate(values.astype(np.float32), axis=1)[:, -1] / counts.astype(np.float32)
+            means = np.divide(_from_the_left(values, np.float32), counts, dtype=np.float32)
         by_rule: dict[str, Floats] = {"acc": sums, "acc_norm_tokens": sums / counts, "llmc": means}
         if self._examples.choice_bytes is not None:
             numbers = self._examples.choice_ends[owners] - self._examples.counts[owners] + choices
@@ -103,6 +103,13 @@ def choice_accuracy(totals: Iterable[Mapping[str, int]]) -> dict[str, Any]:
         )
     shares = {rule: added[rule] / added["scored"] for rule in RULES if rule in added}
     return {**{name: added[name] for name in ("examples", "unscorable", "scored")}, **shares}
+
+
+def _from_the_left(values: Floats, dtype: type[np.floating[Any]]) -> Floats:
+    """(rows,) the sum of each row, one value after another: numpy's own order depends on where a value stands, so the
+    same losses in rows of another length would differ in their last bit."""
+    sums: Floats = np.add.accumulate(values.astype(dtype), axis=1)[:, -1]
+    return sums
 
 
 def _first_smallest(values: Floats, starts: Int64) -> Int64:

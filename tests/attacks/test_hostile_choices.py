@@ -89,7 +89,7 @@ def test_numbers_that_are_signed_anew() -> None:
 
 def test_numbers_of_llmcs_file() -> None:
     for at in [*range(0, 16, 2), *range(1024, len(LLMC), 2)]:
-        for number in (0, 1, 2, 3, 4, 5, 7, 30, 255, 256, 32767, 32768, 65534, 65535):
+        for number in (0, 1, 2, 3, 5, 30, 256, 32768, 65534, 65535):
             data = bytearray(LLMC)
             data[at : at + 2] = struct.pack("<H", number)
             survives(read_llmc, bytes(data))
