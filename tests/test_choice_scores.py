@@ -138,3 +138,15 @@ def test_too_short_lines_say_how_long_they_must_be() -> None:
     assert len(tr.EvalLoader(long, batch_rows=2, seq_len=7)) == 1
     with pytest.raises(tr.InputError, match="batch: got 1, expected 0 to 0"):
         tr.EvalLoader(long, batch_rows=2, seq_len=7).batch(1)
+
+
+def test_what_llmc_takes_at_its_edges() -> None:
+    """Rows of T - 1 ids at most, and records below 10 bytes a position."""
+    row = made([([1] * 9, [[2], [3], [4], [5]], 0)])
+    with pytest.raises(tr.LimitError, match="seq_len: got 10, expected more than 10, the ids of example 0"):
+        tr.EvalLoader(row, batch_rows=4, seq_len=10, layout="llmc")
+    assert len(tr.EvalLoader(row, batch_rows=4, seq_len=11, layout="llmc")) == 1
+    least = made([([1], [[2], [3], [4], [5]], 0)])  # 15 words: 30 bytes
+    with pytest.raises(tr.LimitError, match="seq_len: got 3, expected more than 3: llm.c takes records below 10 bytes"):
+        tr.EvalLoader(least, batch_rows=4, seq_len=3, layout="llmc")
+    assert len(tr.EvalLoader(least, batch_rows=4, seq_len=4, layout="llmc")) == 1

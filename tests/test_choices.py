@@ -219,3 +219,12 @@ def test_what_llmcs_file_just_holds(tmp_path: Path) -> None:
     assert np.array_equal(found.ids, examples.ids)
     assert np.array_equal(found.labels, examples.labels)
     assert found.choice_bytes is None
+
+
+def test_progress_goes_through_all_inputs(tmp_path: Path) -> None:
+    paths = [write_lines(tmp_path / f"{name}.jsonl", [PLAIN] * 3) for name in "ab"]
+    size, seen = sum(path.stat().st_size for path in paths), list[tuple[int, int]]()
+    tr.build_choices(paths, tmp_path / "out", tokenizer="byte", progress=lambda *at: seen.append(at))
+    assert seen == sorted(seen)
+    assert seen[-1] == (size, size)
+    assert {total for _, total in seen} == {size}

@@ -39,10 +39,18 @@ def read_rows(inputs: Sequence[InputFile], progress: Progress | None = None) -> 
             raise InputError(f"{file.path}: kind: got {file.kind}, expected records: jsonl or parquet; convert it")
     total, done = sum(file.size for file in inputs), 0
     for source, file in enumerate(inputs):
-        yield from _parquet_rows(source, file) if file.kind == "parquet" else _json_rows(source, file)
+        if file.kind == "parquet":
+            yield from _parquet_rows(source, file)
+        else:
+            yield from _json_rows(source, file, None if progress is None else _shifted(progress, done, total))
         done += file.size
         if progress is not None:
             progress(done, total)
+
+
+def _shifted(progress: Progress, done: int, total: int) -> Progress:
+    """What one file reports, as part of all of them."""
+    return lambda seen, _: progress(done + seen, total)
 
 
 def _parquet_rows(source: int, file: InputFile) -> Iterator[Rows]:
@@ -52,10 +60,10 @@ def _parquet_rows(source: int, file: InputFile) -> Iterator[Rows]:
         before += len(rows)
 
 
-def _json_rows(source: int, file: InputFile) -> Iterator[Rows]:
+def _json_rows(source: int, file: InputFile, progress: Progress | None) -> Iterator[Rows]:
     """Lines are texts that a line feed parts, so what is no UTF-8 or too long is told as in a build."""
     read_row = registry.load("sources", "jsonl").read_row
-    for found in read_documents([replace(file, kind="text")], _LINES):
+    for found in read_documents([replace(file, kind="text")], _LINES, progress):
         good: list[tuple[int, Mapping[str, Any]]] = []
         bad = [(found.first + row.record, row.reason) for row in found.batch.bad]
         notes = dict(found.batch.notes)
