@@ -147,6 +147,8 @@ def test_what_llmc_takes_at_its_edges() -> None:
         tr.EvalLoader(row, batch_rows=4, seq_len=10, layout="llmc")
     assert len(tr.EvalLoader(row, batch_rows=4, seq_len=11, layout="llmc")) == 1
     least = made([([1], [[2], [3], [4], [5]], 0)])  # 15 words: 30 bytes
-    with pytest.raises(tr.LimitError, match="seq_len: got 3, expected more than 3: llm.c takes records below 10 bytes"):
+    with pytest.raises(
+        tr.LimitError, match=r"seq_len: got 3, expected more than 3: llm\.c takes records below 10 bytes"
+    ):
         tr.EvalLoader(least, batch_rows=4, seq_len=3, layout="llmc")
     assert len(tr.EvalLoader(least, batch_rows=4, seq_len=4, layout="llmc")) == 1

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import zstandard
 import tokenriver as tr
 from choice_cases import HELLASWAG, LLMC_SHA256, MMLU, as_lists, made, write_lines
 from tokenriver.files import sha256_file
-from tokenriver.types import Tokenizer
+from tokenriver.types import Ids, Int64, Tokenizer
 
 PLAIN = {"context": "a", "choices": ["b", "c", "d"], "label": 2}
 
@@ -228,3 +229,43 @@ def test_progress_goes_through_all_inputs(tmp_path: Path) -> None:
     assert seen == sorted(seen)
     assert seen[-1] == (size, size)
     assert {total for _, total in seen} == {size}
+
+
+class Picky:
+    """Bytes as ids, but nothing for a text with a z, and no text at all with a !."""
+
+    name, fingerprint, vocab_size = "picky", "0" * 64, 256
+
+    def encode_batch(self, texts: Sequence[str]) -> tuple[Ids, Int64]:
+        if any("!" in text for text in texts):
+            raise tr.InputError("text: got '!'")
+        rows = [b"" if "z" in text else text.encode() for text in texts]
+        return np.frombuffer(b"".join(rows), np.uint8).astype(np.uint32), np.array([len(row) for row in rows], np.int64)
+
+    def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
+        if b"" in [text.strip(b"?") for text in texts] or int(lengths.sum()) != len(ids):
+            raise tr.MismatchError("encoder check: ids differ")
+
+
+def test_a_text_without_ids_is_a_bad_row(tmp_path: Path) -> None:
+    rows = [PLAIN, {**PLAIN, "context": "z"}, {**PLAIN, "choices": ["b", "c", "z"]}, {**PLAIN, "context": "e"}]
+    report, examples = build(tmp_path, rows, tokenizer=Picky())
+    assert report.balance["bad_rows"] == {"no-ids": 2}
+    assert report.balance["examples"] == {"plain": 2}
+    assert examples.records.tolist() == [0, 3]
+    assert [bytes(piece.tolist()) for piece in examples.pieces(1)] == [b"e", b" b", b" c", b" d"]
+    lines = (tmp_path / "out.bad_rows.jsonl").read_text().splitlines()
+    assert [json.loads(line)["line"] for line in lines] == [2, 3]
+    with pytest.raises(tr.InputError, match=r"none with an example \(1 no-ids\)"):
+        build(tmp_path, [{**PLAIN, "context": "z"}], tokenizer=Picky())
+
+
+def test_a_text_that_the_tokenizer_refuses_has_its_line(tmp_path: Path) -> None:
+    with pytest.raises(tr.InputError, match=r"in.jsonl: line 3: text: got '!'"):
+        build(tmp_path, [PLAIN, PLAIN, {**PLAIN, "choices": ["!", "b"], "label": 0}, PLAIN], tokenizer=Picky())
+
+
+def test_ids_are_compared_with_the_reference_encoders(tmp_path: Path) -> None:
+    with pytest.raises(tr.MismatchError, match="encoder check"):
+        build(tmp_path, [PLAIN, {**PLAIN, "context": "?"}], tokenizer=Picky())
+    assert not (tmp_path / "out").exists()

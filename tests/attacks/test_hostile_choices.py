@@ -5,7 +5,9 @@ import os
 import random
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,3 +181,32 @@ def test_a_file_that_says_it_is_huge_takes_no_memory() -> None:
     for numbers in ((2**62, 1, 1, 0), (1, 2**61, 1, 0), (1, 2, 2**63 - 1, 0), (1, 2, 3, 2**40)):
         data = b"TRCHOI01" + struct.pack("<4q", *numbers) + bytes(1000)
         assert not survives(read_native, signed(data))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("labels", [1, 4], "label of example 1: got 4, expected 0 to 3"),
+        ("labels", [-1, 0], "label of example 0: got -1, expected 0 to 3"),
+        ("choice_ends", [1, 8], "choices of example 0: got 1, expected at least 2"),
+        ("choice_ends", [8, 8], "choices up to example 1: got 8, expected more than in those before it"),
+        ("choice_ends", [4, 7], "last of the choices: got 10 pieces, expected 9"),
+        ("piece_ends", [2, 3, 5, 6, 7, 8, 9, 9, 13, 14], "end of piece 7: got 9, expected an id more"),
+        ("piece_ends", [2, 3, 5, 6, 7, 8, 9, 10, 12, 13], "end of the last piece: got 13, expected 14"),
+        ("sources", [0, 1], "source: got 1, expected one of the 0 sources"),
+        ("sources", [-1, 0], "source: got -1, expected one of the 0 sources"),
+        ("records", [0, -1], "record: got -1, expected at least 0"),
+        ("choice_bytes", [1] * 7 + [0], "bytes of the choices: got 0, expected all above 0, or all 0"),
+        ("choice_bytes", [1] * 7 + [-1], "bytes of the choices: got -1"),
+    ],
+)
+def test_columns_that_do_not_fit(column: str, values: list[int], message: str) -> None:
+    changed: dict[str, Any] = {column: np.array(values)}
+    wrong = replace(EXAMPLES, **changed)
+    # the header's number of choices is that of the good columns
+    head, *columns = (bytes(piece) for piece in _choice_native.pack(wrong))
+    head = head[:16] + struct.pack("<q", 8) + head[24:]
+    if column == "choice_ends":
+        columns[3] = bytes(8 * 8)
+    with pytest.raises(FormatError, match=f"^f: {message}"):
+        read_native(signed(head + b"".join(columns)))

@@ -89,6 +89,7 @@ def test_equal_choices_are_noted() -> None:
         ({"label": "C"}, "label-out-of-range"),
         ({"label": "c"}, "not-a-label"),
         ({"label": "²"}, "not-a-label"),
+        ({"label": "\u0661"}, "not-a-label"),
         ({"label": "9" * 5000}, "not-a-label"),
         ({"label": True}, "not-a-label"),
         ({"label": 1.0}, "not-a-label"),
