@@ -1,6 +1,6 @@
 """Run the benchmarks, print their tables, keep the numbers.
 
-    python -m benchmarks [build memory load formats packing scale start downloads training] [--quick] [--work bench-work]
+    python -m benchmarks [build memory load formats ...] [--quick] [--work bench-work]
 
 Every ratio is of two things measured in the same run. --quick does less of everything: its numbers are for a look.
 """

@@ -15,10 +15,10 @@ LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
     ("extents", "hashing", "splitmix", "messages", "filterrules"),
-    ("storage",),
+    ("storage", "choicedata"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
-    ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe"),
+    ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),
     ("manifest_tables", "arrivals"),
     ("downloading",),
     (
@@ -37,6 +37,9 @@ LADDER = (
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),
+    ("choicerecords", "choiceplan"),
+    ("choicecolumns", "choiceloader"),
+    ("choices", "choicescores"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
@@ -60,7 +63,18 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"adapters", "filters", "formats", "orders", "packing", "remotes", "sources", "templates", "tokenizers"}
+LEAVES = {
+    "adapters",
+    "examples",
+    "filters",
+    "formats",
+    "orders",
+    "packing",
+    "remotes",
+    "sources",
+    "templates",
+    "tokenizers",
+}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
@@ -77,6 +91,7 @@ PUBLIC_ENTRY_POINTS = {
     ("stats.py", "stats"),
     ("estimate.py", "estimate"),
     ("validation.py", "validation"),
+    ("choices.py", "build_choices"),
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
     ("getting.py", "get"),

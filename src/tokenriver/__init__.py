@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tokenriver.build import BuildReport, build
     from tokenriver.characters import CharactersReport, write_characters
     from tokenriver.chat import Chat, load_chat
+    from tokenriver.choicedata import ChoiceExamples
+    from tokenriver.choiceloader import EvalBatch, EvalLoader
+    from tokenriver.choices import ChoiceReport, build_choices, open_choices, write_choices
+    from tokenriver.choicescores import ChoiceScores, choice_accuracy
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
@@ -45,8 +49,13 @@ __all__ = [
     "BuildReport",
     "CharactersReport",
     "Chat",
+    "ChoiceExamples",
+    "ChoiceReport",
+    "ChoiceScores",
     "ConvertReport",
     "Corpus",
+    "EvalBatch",
+    "EvalLoader",
     "Finding",
     "FormatError",
     "InputError",
@@ -65,11 +74,14 @@ __all__ = [
     "TextEstimate",
     "TrainingReport",
     "build",
+    "build_choices",
+    "choice_accuracy",
     "convert",
     "estimate",
     "leaks",
     "load_chat",
     "load_tokenizer",
+    "open_choices",
     "open_corpus",
     "plan",
     "stats",
@@ -78,6 +90,7 @@ __all__ = [
     "validation",
     "verify",
     "write_characters",
+    "write_choices",
 ]
 
 __version__ = "0.1.0"
@@ -88,8 +101,13 @@ _HOMES = {
     "BuildReport": "build",
     "CharactersReport": "characters",
     "Chat": "chat",
+    "ChoiceExamples": "choicedata",
+    "ChoiceReport": "choices",
+    "ChoiceScores": "choicescores",
     "ConvertReport": "convert",
     "Corpus": "corpus",
+    "EvalBatch": "choiceloader",
+    "EvalLoader": "choiceloader",
     "Finding": "verify",
     "Leaks": "leaks",
     "Loader": "loader",
@@ -102,11 +120,14 @@ _HOMES = {
     "TextEstimate": "estimate",
     "TrainingReport": "training",
     "build": "build",
+    "build_choices": "choices",
+    "choice_accuracy": "choicescores",
     "convert": "convert",
     "estimate": "estimate",
     "leaks": "leaks",
     "load_chat": "chat",
     "load_tokenizer": "tokenizer",
+    "open_choices": "choices",
     "open_corpus": "corpus",
     "plan": "plan",
     "stats": "stats",
@@ -115,6 +136,7 @@ _HOMES = {
     "validation": "validation",
     "verify": "verify",
     "write_characters": "characters",
+    "write_choices": "choices",
 }
 
 

@@ -43,6 +43,7 @@ ORDER = [
     "ledger",
     "leak",
     "tokenizer",
+    "choice",
     "demo",
     "bench",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 
 from tokenriver import files, foreign, registry
 from tokenriver.against import compare
+from tokenriver.choices import choice_faults, choice_format
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, RiverError
 from tokenriver.manifest import (
@@ -58,11 +59,14 @@ def verify(
     tokenizer_search: Sequence[Path] = (),
     dtype: str | None = None,
 ) -> list[Finding]:
-    """Everything that is wrong with a corpus (a folder with a manifest, or shards without one); empty if nothing is.
+    """Everything that is wrong with a corpus (a folder with a manifest, or shards without one) or a file of
+    multiple-choice examples; empty if nothing is.
 
     against_inputs decodes every document and compares it with its source below inputs_root (else the working folder or
     the folder that holds the corpus). Raises InputError if there is no corpus, or an input cannot be read."""
     place = Path(path).absolute()
+    if choice_format(place):
+        return [_finding(place, error) for error in choice_faults(place)]
     folder = place.parent if place.name == MANIFEST_NAME else place
     if not ((folder / MANIFEST_NAME).is_file() or (folder / BUILD_FOLDER).is_dir()):
         if against_inputs:

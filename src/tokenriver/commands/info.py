@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tokenriver.commands import _environment, _options, _output, _report, _trainers
+from tokenriver.choices import choice_format
+from tokenriver.commands import _environment, _options, _output, _report, _trainers, choice
 from tokenriver.corpus import Corpus
 from tokenriver.errors import RiverError
 from tokenriver.manifest import TokenizerInfo
@@ -36,6 +37,11 @@ def run(
     """
     if trainer is not None and trainer not in _trainers.TRAINERS:
         raise typer.BadParameter(f"got {trainer!r}, expected {' or '.join(_trainers.TRAINERS)}", param_hint="--for")
+    if choice_format(path):
+        if trainer is not None:
+            raise typer.BadParameter("got a file of multiple-choice examples, expected a corpus", param_hint="--for")
+        choice.look(path, {}, 0, (seq_len, 0, None), json=json)
+        return
     corpora = _splits(path)
     facts = _facts(corpora)
     if json:

@@ -12,6 +12,7 @@ the basic plane) and its UTF-8: at most 6n, 3n for ASCII.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -211,17 +212,10 @@ def _add_odd(rows: Rows, line: bytes, offset: int, field: str) -> None:
     if line.isspace() or not line:
         rows.skip(_reasons.BLANK)
         return
-    try:
-        row = orjson.loads(line)
-    except ValueError:
-        if not is_utf8(line):
-            rows.reject(_reasons.INVALID_UTF8, offset)
-            return
-        try:
-            row = orjson.loads(_ESCAPE.sub(_mend, line))
-        except ValueError:
-            rows.reject(_reasons.NOT_JSON, offset)
-            return
+    row, reason, _ = read_row(line)
+    if reason:
+        rows.reject(reason, offset)
+        return
     reason = _fault(row, field)
     if reason:
         rows.reject(reason, offset)
@@ -229,6 +223,19 @@ def _add_odd(rows: Rows, line: bytes, offset: int, field: str) -> None:
     if "\ufffd" in row[field]:
         rows.note(_reasons.LONE_SURROGATE)
     rows.add(row[field].encode())
+
+
+def read_row(line: bytes) -> tuple[Any, str, bool]:
+    """The value of a line; why it has none, or ""; and whether lone surrogate escapes in it became U+FFFD."""
+    try:
+        return orjson.loads(line), "", False
+    except ValueError:
+        if not is_utf8(line):
+            return None, _reasons.INVALID_UTF8, False
+    try:
+        return orjson.loads(_ESCAPE.sub(_mend, line)), "", True
+    except ValueError:
+        return None, _reasons.NOT_JSON, False
 
 
 def _mend(escape: re.Match[bytes]) -> bytes:
