@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from tokenriver.messages import ANSWER, CONTEXT, FIXED, REASONING, SPECIAL, TEXT, Message, Piece
+from tokenriver.messages import ANSWER, FIXED, REASONING, SPECIAL, TEXT, Message, Piece
 from tokenriver.templates import _parts
 from tokenriver.types import Json
 
@@ -61,7 +62,7 @@ def render(
         message = messages[number]
         _parts.known_role(style.name, message.role, ROLES)
         if message.role == "assistant":
-            out += _answer(style, message, trained[number], number)
+            out += _answer(style, message, number)
             continue
         _parts.own_parts(style.name, message)
         if message.role == "tool":
@@ -75,10 +76,10 @@ def _turn(style: Style, role: str, content: str, trained: bool, number: int) -> 
     """A whole turn of anyone but the assistant; one that is not trained is one text."""
     if not trained:
         return _START, Piece(f"{role}\n{content}", TEXT), _END, _NEWLINE
-    return _START, Piece(f"{role}\n", FIXED), Piece(content, TEXT, ANSWER, number), *_close(style, True, number)
+    return _START, Piece(f"{role}\n", FIXED), Piece(content, TEXT, ANSWER, number), *_close(style.newline, number)
 
 
-def _answer(style: Style, message: Message, trained: bool, number: int) -> list[Piece]:
+def _answer(style: Style, message: Message, number: int) -> tuple[Piece, ...]:
     """A turn of the assistant: what it thought, what it answered, its calls."""
     thought, text = style.think(message)
     for place, given in enumerate(message.tool_calls):
@@ -86,16 +87,17 @@ def _answer(style: Style, message: Message, trained: bool, number: int) -> list[
         written = arguments if isinstance(arguments, str) else _parts.as_json(arguments)
         gap = "\n" if text or place else ""
         text += f'{gap}<tool_call>\n{{"name": "{name}", "arguments": {written}}}\n</tool_call>'
-    out = [_START, _OPENING]
+    answer, closing = Piece(text, TEXT, ANSWER, number), _close(style.newline, number)
     if thought:
-        out.append(Piece(thought, TEXT, REASONING, number))
-    return [*out, Piece(text, TEXT, ANSWER, number), *_close(style, trained, number)]
+        return _START, _OPENING, Piece(thought, TEXT, REASONING, number), answer, *closing
+    return _START, _OPENING, answer, *closing
 
 
-def _close(style: Style, trained: bool, number: int) -> tuple[Piece, Piece]:
-    if not trained:
-        return _END, _NEWLINE
-    return Piece(END, SPECIAL, ANSWER, number), Piece("\n", FIXED, ANSWER if style.newline else CONTEXT, number)
+@lru_cache(1000)
+def _close(newline: bool, number: int) -> tuple[Piece, Piece]:
+    """The end of a turn that may be trained."""
+    end = Piece(END, SPECIAL, ANSWER, number)
+    return (end, Piece("\n", FIXED, ANSWER, number)) if newline else (end, _NEWLINE)
 
 
 def _result(style: Style, messages: Sequence[Message], number: int, trained: Sequence[bool]) -> list[Piece]:
@@ -109,4 +111,6 @@ def _result(style: Style, messages: Sequence[Message], number: int, trained: Seq
         out += [Piece(before, FIXED), Piece(content, TEXT, ANSWER, number), Piece(after, FIXED)]
     else:
         out.append(Piece(before + content + after, TEXT))
-    return [*out, *_close(style, trained[number], number)] if last else out
+    if not last:
+        return out
+    return [*out, *(_close(style.newline, number) if trained[number] else (_END, _NEWLINE))]
