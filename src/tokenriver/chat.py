@@ -10,6 +10,7 @@ that the call leaves free between two texts.
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ from tokenriver.messages import (
 from tokenriver.types import Json, TokenBatch, Tokenizer
 
 TRAIN = ("all", "last")
+FROM_FILES = "jinja"
+"""The module for templates of files; it has none without."""
 _BARE = -1
 """No special token: what comes next is a text as well."""
 
@@ -165,12 +168,36 @@ class Chat:
 
 
 def load_chat(
-    template: str, tokenizer: Tokenizer, *, train: str = "all", reasoning: bool = True, roles: Collection[str] = ()
+    template: str | Path,
+    tokenizer: Tokenizer,
+    *,
+    train: str = "all",
+    reasoning: bool = True,
+    roles: Collection[str] = (),
+    variables: Json | None = None,
 ) -> Chat:
-    """The chat template of that name, for one tokenizer. `train`: all assistant turns, or only the last; `reasoning`:
-    is what the assistant thought trained as well; `roles`: those whose messages are trained (none named: assistant).
-    A message's own `train` wins over both."""
+    """The chat template of that name, or in that folder or file, for one tokenizer. `train`: all assistant turns, or
+    only the last; `reasoning`: is what the assistant thought trained as well; `roles`: those whose messages are trained
+    (none named: assistant). A message's own `train` wins over both. `variables`: what a template of a file gets beside
+    the conversation, as {"enable_thinking": False}; no clock is in its reach, so "strftime_now" is the date as text."""
     if train not in TRAIN:
         raise InputError(f"train: got {train!r}, expected one of {', '.join(TRAIN)}; choose one")
-    module: Any = registry.load("templates", template)
-    return Chat(template, module, tokenizer, train, reasoning, frozenset(roles or ("assistant",)))
+    whose = frozenset(roles or ("assistant",))
+    if _is_path(template):
+        own: dict[str, int] = getattr(tokenizer, "special_ids", {})
+        module: Any = registry.load("templates", FROM_FILES).load(Path(template), own, variables or {}, reasoning)
+        if whose - module.TRAINED:
+            raise InputError(f"roles: got {', '.join(sorted(whose))}, expected only assistant for a template of a file")
+    else:
+        if variables or template == FROM_FILES:
+            raise InputError(
+                f"template {template}: got {'variables' if variables else 'no file'}, expected the path of a "
+                "template's file or of a model's folder; give one"
+            )
+        module = registry.load("templates", str(template))
+    return Chat(FROM_FILES if _is_path(template) else str(template), module, tokenizer, train, reasoning, whose)
+
+
+def _is_path(template: str | Path) -> bool:
+    """Is it a path, and no name of the registry or of someone else's module?"""
+    return isinstance(template, Path) or "/" in template or template.endswith((".jinja", ".json"))

@@ -12,7 +12,7 @@ from types import ModuleType
 from tokenriver.errors import InputError, MissingPackageError
 
 # which extra of pyproject.toml brings the package that a registry module imports at its top
-EXTRAS = {"h5py": "hdf5", "pyarrow": "parquet", "tokenizers": "huggingface", "torch": "torch"}
+EXTRAS = {"h5py": "hdf5", "jinja2": "huggingface", "pyarrow": "parquet", "tokenizers": "huggingface", "torch": "torch"}
 
 
 def names(kind: str) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from golden_data import golden
 from tokenriver.chat import Chat, load_chat
+from tokenriver.errors import InputError
 from tokenriver.messages import Message, Rendered
 from tokenriver.tokenizer import load_tokenizer
 
@@ -18,10 +20,15 @@ EMPTY = "<think>\n\n</think>\n\n"
 
 
 @pytest.fixture(scope="module")
-def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("minimind")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(golden("inputs") / f"minimind_{name}", folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chat(folder: Path) -> Chat:
     return load_chat("minimind", load_tokenizer(folder))
 
 
@@ -93,3 +100,25 @@ def test_the_prompt_is_that_of_its_template(chat: Chat) -> None:
     assert chat.text(rendered) == f"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n{EMPTY}"
     ids = chat.encode([rendered]).ids.tolist()
     assert ids[ids.index(1, 1) :][:6] == [1, 1388, 570, 811, 234, 25]
+
+
+def test_its_own_template_writes_what_ours_writes(chat: Chat, folder: Path) -> None:
+    own = load_chat(folder, chat.tokenizer, variables={"open_thinking": True})
+    for record in [*_lines("sft.jsonl"), *({"conversations": row["chosen"]} for row in _lines("dpo.jsonl"))]:
+        messages, tools = _messages(record["conversations"], lambda: True)
+        rendered = [one.render(messages, tools=tools) for one in (own, chat)]
+        assert own.text(rendered[0]) == chat.text(rendered[1])
+        found, expected = (one.encode([pieces]) for one, pieces in zip((own, chat), rendered, strict=True))
+        assert found.ids.tolist() == expected.ids.tolist()
+        assert found.loss_mask is not None
+        assert expected.loss_mask is not None
+        # the mark of reasoning stands in what opens a turn there, and a turn ends with its stop token
+        beside = expected.loss_mask & ~found.loss_mask
+        assert set(chat.tokenizer.decode(expected.ids[beside]).split()) <= {"<think>"}
+        assert not (found.loss_mask & ~expected.loss_mask).any()
+
+
+def test_its_own_template_without_reasoning_is_refused(chat: Chat, folder: Path) -> None:
+    """A turn would be opened by an empty block of reasoning, and have another in it."""
+    with pytest.raises(InputError, match=r"expected what opens a turn, \'<\|im_start\|>assistant"):
+        load_chat(folder, chat.tokenizer).render([Message("user", "a"), Message("assistant", "b", "why")])
