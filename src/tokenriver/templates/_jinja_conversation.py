@@ -7,7 +7,7 @@ from typing import Any
 from tokenriver.errors import InputError
 from tokenriver.messages import Message
 from tokenriver.templates import _marked
-from tokenriver.templates._marked import Marked
+from tokenriver.templates._marked import Part
 from tokenriver.types import Json
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function", "ipython", "observation", "context"})
@@ -44,9 +44,9 @@ class Conversation:
         parts += _texts([self._tools, *(message.tool_calls for message in self._messages)])
         return "\n".join(parts)
 
-    def check_all_shown(self, text: Marked) -> None:
+    def check_all_shown(self, parts: Sequence[Part]) -> None:
         """InputError if the text has nothing of a content that is not blank."""
-        origins = {part.origin for part in _marked.parts(text)}
+        origins = {part.origin for part in parts}
         if _marked.SAID in origins:
             return  # something has lost its origin: it may be that content
         for number, message in enumerate(self._messages):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tokenriver.errors import InputError
 from tokenriver.messages import ANSWER, CONTEXT, REASONING, SPECIAL, TEXT, Message, Piece
 from tokenriver.templates import _marked
-from tokenriver.templates._marked import Marked
+from tokenriver.templates._marked import Marked, Part
 
 
 class Stretch(NamedTuple):
@@ -26,15 +26,17 @@ class Specials:
         longest = sorted((name for name in names if name), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 
-    def own(self, text: Marked) -> list[tuple[int, int]]:
+    def own(self, text: Marked, parts: Sequence[Part]) -> list[tuple[int, int]]:
         """Where they are. What a message says is text, and so is what it completes to one."""
         find = self._pattern.finditer
-        template = (part for part in _marked.parts(text) if part.origin == _marked.OWN)
+        template = (part for part in parts if part.origin == _marked.OWN)
         return [found.span() for run in _marked.stretches(template) for found in find(text, *run)]
 
-    def check(self, text: Marked, own: Sequence[tuple[int, int]], said: Callable[[], str]) -> None:
+    def check(
+        self, text: Marked, parts: Sequence[Part], own: Sequence[tuple[int, int]], said: Callable[[], str]
+    ) -> None:
         """InputError if the template makes a special token of a text whose origin it hid, and that nobody says."""
-        hidden = [part for part in _marked.parts(text) if part.origin == _marked.SAID]
+        hidden = [part for part in parts if part.origin == _marked.SAID]
         if not hidden:
             return
         known, everything = set(own), None
@@ -50,9 +52,9 @@ class Specials:
                 )
 
 
-def blocks(text: Marked, own: Sequence[tuple[int, int]], messages: Sequence[Message]) -> list[Stretch]:
+def blocks(parts: Sequence[Part], own: Sequence[tuple[int, int]], messages: Sequence[Message]) -> list[Stretch]:
     """What stands in generation blocks, and whose it is: told by the content in it, else by its turn."""
-    parts = [part for part in _marked.parts(text) if part.in_block]
+    parts = [part for part in parts if part.in_block]
     found = list(_marked.stretches(parts))
     answers = [number for number, message in enumerate(messages) if message.role == "assistant"]
     stretches = []
@@ -78,10 +80,10 @@ def blocks(text: Marked, own: Sequence[tuple[int, int]], messages: Sequence[Mess
     return stretches
 
 
-def without_reasoning(text: Marked, stretch: Stretch, own: Sequence[tuple[int, int]]) -> Iterator[Stretch]:
+def without_reasoning(parts: Sequence[Part], stretch: Stretch, own: Sequence[tuple[int, int]]) -> Iterator[Stretch]:
     """A turn cut where what was thought ends: at the first character of the content."""
     start, end, number, _ = stretch
-    parts = [part for part in _marked.parts(text) if start < part.end and part.start < end]
+    parts = [part for part in parts if start < part.end and part.start < end]
     thought = max((part.end for part in parts if part.origin == _marked.reasoning_of(number)), default=0)
     if not thought:
         yield stretch

@@ -84,21 +84,22 @@ class JinjaTemplate:
             return program.run(talk.variables(count, opened), talk.characters)
 
         whole = run(len(messages))
-        own = self.specials.own(whole)
-        self.specials.check(whole, own, talk.everything)
-        talk.check_all_shown(whole)
+        parts = _marked.parts(whole)
+        own = self.specials.own(whole, parts)
+        self.specials.check(whole, parts, own, talk.everything)
+        talk.check_all_shown(parts)
         if program.blocks:
-            stretches = _jinja_turns.blocks(whole, own, messages)
+            stretches = _jinja_turns.blocks(parts, own, messages)
         else:
             stretches = _turns(messages, whole, own, self.specials, run)
         if not self.reasoning:
-            stretches = [cut for one in stretches for cut in _jinja_turns.without_reasoning(whole, one, own)]
+            stretches = [cut for one in stretches for cut in _jinja_turns.without_reasoning(parts, one, own)]
         if not generate:
             return _jinja_turns.pieces(whole, own, stretches, len(whole))
         opened = run(len(messages), True)
         if not opened.startswith(whole):
             raise _rewrites(len(messages), "the next turn is opened")
-        return _jinja_turns.pieces(opened, self.specials.own(opened), stretches, len(whole))
+        return _jinja_turns.pieces(opened, self.specials.own(opened, _marked.parts(opened)), stretches, len(whole))
 
 
 def _turns(
@@ -116,7 +117,7 @@ def _turns(
         ended = whole if number + 1 == len(messages) else run(number + 1)
         if not ended.startswith(opened):
             raise _rewrites(number, "the assistant has answered")
-        spans = own if whole.startswith(ended) else specials.own(ended)
+        spans = own if whole.startswith(ended) else specials.own(ended, _marked.parts(ended))
         inside = [(a, b) for a, b in spans if start <= a and b <= len(ended)]
         if not inside:
             raise InputError(
@@ -133,9 +134,10 @@ def _turns(
 def _end_of_rewritten(whole: Marked, number: int, start: int, names: Sequence[str], specials: Specials) -> int:
     """The end of a turn that the template writes otherwise once others follow, as by leaving out what was thought: it
     must have the same special tokens in the same order, and nothing that another message says."""
-    inside = [(a, b) for a, b in specials.own(whole) if a >= start][: len(names)]
+    parts = _marked.parts(whole)
+    inside = [(a, b) for a, b in specials.own(whole, parts) if a >= start][: len(names)]
     end = inside[-1][1] if inside else start
-    inner = [part for part in _marked.parts(whole) if start < part.end and part.start < end]
+    inner = [part for part in parts if start < part.end and part.start < end]
     others = {_marked.message_of(part.origin) for part in inner} - {-1, number}
     if others or [whole[a:b] for a, b in inside] != names:
         raise _rewrites(number, "others follow")
