@@ -200,4 +200,6 @@ def load_chat(
 
 def _is_path(template: str | Path) -> bool:
     """Is it a path, and no name of the registry or of someone else's module?"""
-    return isinstance(template, Path) or "/" in template or template.endswith((".jinja", ".json"))
+    if isinstance(template, Path) or "/" in template or template.endswith((".jinja", ".json")):
+        return True
+    return template not in registry.names("templates") and Path(template).is_dir()

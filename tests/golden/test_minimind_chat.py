@@ -1,9 +1,8 @@
 """minimind's fine-tuning and preference rows, made by its own code: conversations rendered, encoded, trained."""
 
 import json
-import random
 import shutil
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from golden_data import golden
 from tokenriver.chat import Chat, load_chat
 from tokenriver.errors import InputError
 from tokenriver.messages import Message, Rendered
+from tokenriver.templates import minimind
 from tokenriver.tokenizer import load_tokenizer
 
 EMPTY = "<think>\n\n</think>\n\n"
@@ -36,18 +36,11 @@ def _lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (golden("minimind") / name).read_text(encoding="utf-8").splitlines()]
 
 
-def _messages(turns: list[dict[str, Any]], keep_empty: Callable[[], bool]) -> tuple[list[Message], list[Any]]:
-    """Messages and tools; an empty block of reasoning is written into turns without any if it is to stay."""
-    missing = any(t["role"] == "assistant" and "reasoning_content" not in t for t in turns)
-    empty = "" if missing and keep_empty() else None
+def _messages(turns: list[dict[str, Any]]) -> tuple[list[Message], list[Any]]:
+    """Messages and tools."""
     messages = [
-        Message(
-            turn["role"],
-            turn["content"],
-            turn.get("reasoning_content", empty) if turn["role"] == "assistant" else None,
-            json.loads(turn.get("tool_calls", "[]")),
-        )
-        for turn in turns
+        Message(t["role"], t["content"], t.get("reasoning_content"), json.loads(t.get("tool_calls", "[]")))
+        for t in turns
     ]
     return messages, json.loads(turns[0].get("tools", "[]"))
 
@@ -66,14 +59,12 @@ def test_every_row_of_its_fine_tuning(chat: Chat, length: int, seed: int) -> Non
     cases = json.loads((golden("minimind") / "sft_cases.json").read_bytes())
     case = cases[f"sft_T{length}_seed{seed}"]
     rows = np.load(golden("minimind") / case["npz"])
-    draws = random.Random(seed)
+    chances = minimind.draws(seed)
     for number, record in enumerate(_lines("sft.jsonl")):
-        turns, expected = record["conversations"], case["rendered"][number]
-        if turns[0]["role"] != "system" and draws.random() < 0.2:
-            draws.choice(range(10))
-            said = expected.removeprefix("<|im_start|>system\n").partition("<|im_end|>")[0]
-            turns = [{"role": "system", "content": said}, *turns]
-        messages, tools = _messages(turns, lambda: draws.random() <= 0.2)
+        messages, tools = _messages(record["conversations"])
+        expected = case["rendered"][number]
+        said = expected.removeprefix("<|im_start|>system\n").partition("<|im_end|>")[0]
+        messages = minimind.as_drawn(messages, tools, chances, [said] * 10)
         rendered = chat.render(messages, tools=tools)
         assert chat.text(rendered) == expected
         ids, mask = _row(chat, rendered, length)
@@ -85,10 +76,10 @@ def test_every_row_of_its_fine_tuning(chat: Chat, length: int, seed: int) -> Non
 def test_every_pair_of_its_preferences(chat: Chat, name: str) -> None:
     case = json.loads((golden("minimind") / "dpo_cases.json").read_bytes())[name]
     rows = np.load(golden("minimind") / case["npz"])
-    draws = random.Random(case["python_random_seed"])
+    chances = minimind.draws(case["python_random_seed"])
     for number, record in enumerate(_lines("dpo.jsonl")):
         for side in ("chosen", "rejected"):
-            messages, _ = _messages(record[side], lambda: draws.random() <= 0.2)
+            messages = minimind.as_drawn(_messages(record[side])[0], (), chances, ())
             ids, mask = _row(chat, chat.render(messages), case["max_length"])
             assert ids[:-1] == rows[f"x_{side}"][number].tolist()
             assert ids[1:] == rows[f"y_{side}"][number].tolist()
@@ -105,7 +96,8 @@ def test_the_prompt_is_that_of_its_template(chat: Chat) -> None:
 def test_its_own_template_writes_what_ours_writes(chat: Chat, folder: Path) -> None:
     own = load_chat(folder, chat.tokenizer, variables={"open_thinking": True})
     for record in [*_lines("sft.jsonl"), *({"conversations": row["chosen"]} for row in _lines("dpo.jsonl"))]:
-        messages, tools = _messages(record["conversations"], lambda: True)
+        messages, tools = _messages(record["conversations"])
+        messages = [replace(m, reasoning=m.reasoning or "") if m.role == "assistant" else m for m in messages]
         rendered = [one.render(messages, tools=tools) for one in (own, chat)]
         assert own.text(rendered[0]) == chat.text(rendered[1])
         found, expected = (one.encode([pieces]) for one, pieces in zip((own, chat), rendered, strict=True))

@@ -153,6 +153,21 @@ def test_variables(tmp_path: Path) -> None:
     assert chat.encode([chat.render([])]).ids[-1] == 269
 
 
+@pytest.mark.parametrize("key", ["added_tokens_decoder", "added_tokens"])
+def test_a_token_that_takes_blanks_away_is_refused(key: str, tmp_path: Path) -> None:
+    row = {"content": "<|im_end|>", "special": True, "rstrip": True}
+    model(tmp_path, CHATML["plus"], **({key: {"1": row}} if key == "added_tokens_decoder" else {}))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": [row | {"rstrip": key == "added_tokens"}]}))
+    with pytest.raises(InputError, match=r"got the special token '<\|im_end\|>', which changes the text beside it"):
+        load_chat(tmp_path, TOY).render(TALK)
+
+
+def test_a_folder_without_a_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model(tmp_path / "mine", CHATML["plus"])
+    monkeypatch.chdir(tmp_path)
+    assert load_chat("mine", TOY).fingerprint == load_chat(Path("mine"), TOY).fingerprint
+
+
 def test_the_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
     chats = [_chat(tmp_path / "a", CHATML["plus"]), _chat(tmp_path / "b", CHATML["plus"])]
     file = tmp_path / "b" / "chat_template.jinja"

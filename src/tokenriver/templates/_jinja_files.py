@@ -8,7 +8,7 @@ from tokenriver import files
 from tokenriver.errors import FormatError, InputError
 
 MOST_BYTES = 1 << 18
-_JINJA, _CONFIG = "chat_template.jinja", "tokenizer_config.json"
+_JINJA, _CONFIG, _TOKENIZER = "chat_template.jinja", "tokenizer_config.json", "tokenizer.json"
 _MOST_CONFIG_BYTES = 1 << 26
 
 
@@ -41,6 +41,19 @@ def tokens(path: Path) -> dict[str, str]:
         if key.endswith("_token") and isinstance(text, str):
             found[key] = text
     return found
+
+
+def greedy(path: Path) -> frozenset[str]:
+    """The special tokens that take blanks or parts of words beside them away, told by the files beside a template."""
+    folder = path if path.is_dir() else path.parent
+    rows: list[object] = []
+    for name, key in ((_CONFIG, "added_tokens_decoder"), (_TOKENIZER, "added_tokens")):
+        if not rows and (folder / name).is_file():
+            found = _json(folder / name, _bytes(folder / name)).get(key)
+            rows = list(found.values()) if isinstance(found, dict) else found if isinstance(found, list) else []
+    tokens = [row for row in rows if isinstance(row, dict) and row.get("special")]
+    options = ("lstrip", "rstrip", "single_word")
+    return frozenset(str(row.get("content")) for row in tokens if any(row.get(option) for option in options))
 
 
 def _in_folder(folder: Path) -> Path:

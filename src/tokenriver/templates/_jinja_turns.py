@@ -22,7 +22,8 @@ class Stretch(NamedTuple):
 class Specials:
     """The special tokens of a tokenizer, found where the template's own text spells them."""
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], greedy: Collection[str]) -> None:
+        self._greedy = greedy
         longest = sorted((name for name in names if name), key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
 
@@ -30,7 +31,13 @@ class Specials:
         """Where they are. What a message says is text, and so is what it completes to one."""
         find = self._pattern.finditer
         template = (part for part in parts if part.origin == _marked.OWN)
-        return [found.span() for run in _marked.stretches(template) for found in find(text, *run)]
+        found = [match for run in _marked.stretches(template) for match in find(text, *run)]
+        if self._greedy and (bad := next((match for match in found if match.group() in self._greedy), None)):
+            raise InputError(
+                f"chat template: got the special token {bad.group()!r}, which changes the text beside it (lstrip, "
+                "rstrip or single_word), expected none that does; use a named template"
+            )
+        return [match.span() for match in found]
 
     def check(
         self, text: Marked, parts: Sequence[Part], own: Sequence[tuple[int, int]], said: Callable[[], str]

@@ -175,7 +175,7 @@ def load(path: Path, special_ids: Mapping[str, int], variables: Mapping[str, obj
     return JinjaTemplate(
         {name: _program(f"{path.name}, {name}", text) for name, text in sources.items()},
         known | given,
-        Specials(special_ids),
+        Specials(special_ids, _jinja_files.greedy(path)),
         reasoning,
         hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest(),
     )
