@@ -42,6 +42,11 @@ THINKER = (
     "{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}" + _OPEN
 )
 """Writes what was thought only behind the last question, and an empty block where nothing was."""
+ENDED = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% else %}{{ eos_token }}{% endif %}"
+)
+"""Has a token that ends a whole conversation."""
 
 
 def model(folder: Path, template: str, **config: object) -> Path:

@@ -49,7 +49,8 @@ def test_text_ids_and_mask(name: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def test_tools(tmp_path_factory: pytest.TempPathFactory) -> None:
-    template = "{{ messages[0].content }}{% for tool in tools %}{{ tool | tojson }}{{ tool | tojson(indent=2) }}{% endfor %}<|im_end|>"
+    shown = "{{ tool | tojson }}{{ tool | tojson(indent=2) }}"
+    template = "{{ messages[0].content }}{% for tool in tools %}" + shown + "{% endfor %}<|im_end|>"
     chat = load_chat(model(tmp_path_factory.mktemp("model"), template), TOY)
     rendered = chat.render([Message("user", "a")], tools=[TOOL])
     assert chat.text(rendered) == _theirs(template).apply_chat_template(

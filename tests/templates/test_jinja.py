@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chat_cases import talk, toy_tokenizer
-from chat_templates import CHATML, LLAMA3, THINKER, model
+from chat_templates import CHATML, ENDED, LLAMA3, THINKER, model
 from tokenriver.chat import Chat, load_chat
 from tokenriver.errors import FormatError, InputError
 from tokenriver.messages import Message
@@ -75,9 +75,44 @@ def test_a_template_that_leaves_out_what_was_thought_before(tmp_path: Path) -> N
         _chat(tmp_path, THINKER, reasoning=False).render(calls)
 
 
+def test_a_template_that_ends_a_whole_conversation(tmp_path: Path) -> None:
+    chat = _chat(tmp_path, ENDED)
+    assert _trained(chat, TALK) == "b<|im_end|>d<|im_end|>\n<|endoftext|>"
+    assert _trained(chat, TALK[:3]) == "b<|im_end|>"
+    assert chat.text(chat.render(TALK[:3])).endswith("c<|im_end|>\n<|endoftext|>")
+    prompt = chat.render(TALK[:3], generate=True)
+    assert chat.text(prompt).endswith("c<|im_end|>\n<|im_start|>assistant\n")
+    own = load_chat("chatml", TOY)
+    expected = own.encode([own.render(TALK[:3], generate=True)])
+    assert chat.encode([prompt]).ids.tolist() == expected.ids.tolist()
+    with pytest.raises(InputError, match="got other text at the end once the next turn is opened"):
+        chat.render(TALK, generate=True)
+
+
+def test_an_opening_that_rewrites_the_end_is_refused(tmp_path: Path) -> None:
+    turns = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+    chat = _chat(tmp_path, turns + "{% if not add_generation_prompt %}nothing follows{% endif %}")
+    with pytest.raises(InputError, match="got other text at the end once the next turn is opened"):
+        chat.render(TALK[:1], generate=True)
+
+
 @pytest.mark.parametrize(
     ("template", "named"),
     [
+        (
+            "{% for m in messages %}{{ m.role }}{% if m.role == 'user' or loop.last %}{{ m.content }}<|im_end|>"
+            "{% else %}<|im_start|>{{ m.content }}{% endif %}{% endfor %}",
+            "got other text before message 1 once others follow",
+        ),
+        (
+            "{% for m in messages %}{{ m.role }}{% if m.role == 'user' %}{{ m.content }}{% elif loop.last %}"
+            "<|im_start|>{{ m.content }}<|im_end|>{% else %}<|im_start|>x{{ m.content }}{% endif %}{% endfor %}",
+            "got other text before message 1 once others follow",
+        ),
+        (
+            "{% for m in messages %}{{ m.role }}{{ m.content }}{% if loop.last %}<|im_end|>{% endif %}{% endfor %}",
+            "got other text before message 1 once more follows",
+        ),
         ("{% for m in messages %}" + ENDS + "{{ loop.length }}{% endfor %}", "got other text before message 1"),
         ("{{ messages | length }}{% for m in messages %}" + ENDS + "{% endfor %}", "got other text before message 1"),
         (

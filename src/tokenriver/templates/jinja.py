@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from jinja2 import Template, TemplateError, meta, nodes
@@ -97,9 +98,24 @@ class JinjaTemplate:
         if not generate:
             return _jinja_turns.pieces(whole, own, stretches, len(whole))
         opened = run(len(messages), True)
-        if not opened.startswith(whole):
-            raise _rewrites(len(messages), "the next turn is opened")
-        return _jinja_turns.pieces(opened, self.specials.own(opened, _marked.parts(opened)), stretches, len(whole))
+        own_opened = self.specials.own(opened, _marked.parts(opened))
+        cut = _grown(whole, own, opened, own_opened)
+        if stretches and stretches[-1].end > cut:
+            raise _rewrites(-1, "the next turn is opened")
+        return _jinja_turns.pieces(opened, own_opened, stretches, cut)
+
+
+def _grown(whole: Marked, own: Spans, opened: Marked, own_opened: Spans) -> int:
+    """Where the opening of the next turn begins: behind the whole, but for a token that only ends a conversation."""
+    if opened.startswith(whole):
+        return len(whole)
+    pairs = enumerate(zip(_marked.plain(whole), _marked.plain(opened), strict=False))
+    cut = next((place for place, (a, b) in pairs if a != b), len(opened))
+    cut = min([cut, *(start for start, end in own_opened if start < cut < end)])
+    places = [(cut, cut), *(span for span in own if span[0] >= cut), (len(whole), len(whole))]
+    if any(whole[a:b].strip() for (_, a), (b, _) in pairwise(places)):
+        raise _rewrites(-1, "the next turn is opened")
+    return cut
 
 
 def _turns(
@@ -126,20 +142,30 @@ def _turns(
             )
         end = inside[-1][1]
         if not whole.startswith(ended[:end]):
-            end = _end_of_rewritten(whole, number, start, [ended[a:b] for a, b in inside], specials)
+            end = _end_of_rewritten(whole, number, start, (ended, inside), specials)
         stretches.append(Stretch(start, end, number))
     return stretches
 
 
-def _end_of_rewritten(whole: Marked, number: int, start: int, names: Sequence[str], specials: Specials) -> int:
-    """The end of a turn that the template writes otherwise once others follow, as by leaving out what was thought: it
-    must have the same special tokens in the same order, and nothing that another message says."""
+def _end_of_rewritten(
+    whole: Marked, number: int, start: int, last: tuple[Marked, list[tuple[int, int]]], specials: Specials
+) -> int:
+    """The end of a turn that the template writes otherwise once others follow, as by leaving out what was thought.
+
+    It must have the special tokens that it has as the `last` turn, but for those that only end a conversation, and
+    nothing that another message says."""
+    ended, expected = last
     parts = _marked.parts(whole)
-    inside = [(a, b) for a, b in specials.own(whole, parts) if a >= start][: len(names)]
-    end = inside[-1][1] if inside else start
+    inside = [(a, b) for a, b in specials.own(whole, parts) if a >= start]
+    same = [whole[a:b] == ended[c:d] for (a, b), (c, d) in zip(inside, expected, strict=False)]
+    count = (*same, False).index(False)
+    if not count:
+        raise _rewrites(number, "others follow")
+    gaps = [ended[a:b] for (_, a), (b, _) in pairwise(expected[count - 1 :])]
+    end = inside[count - 1][1]
     inner = [part for part in parts if start < part.end and part.start < end]
     others = {_marked.message_of(part.origin) for part in inner} - {-1, number}
-    if others or [whole[a:b] for a, b in inside] != names:
+    if others or any(gap.strip() for gap in gaps):
         raise _rewrites(number, "others follow")
     return end
 
@@ -158,8 +184,8 @@ def _opened_otherwise(number: int, whole: Marked, before: Marked, opened: Marked
 
 def _rewrites(number: int, when: str) -> InputError:
     return InputError(
-        f"chat template: got other text before message {number} once {when}, expected that a conversation only grows; "
-        "use a template with generation blocks"
+        f"chat template: got other text {'at the end' if number < 0 else f'before message {number}'} once {when}, "
+        "expected that a conversation only grows; use a template with generation blocks"
     )
 
 
