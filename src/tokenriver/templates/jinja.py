@@ -62,6 +62,7 @@ class Program:
 class JinjaTemplate:
     """A template of a file with the special tokens of a tokenizer (see `messages.Template`)."""
 
+    path: Path
     programs: Mapping[str, Program]
     variables: Mapping[str, object]
     specials: Specials
@@ -74,6 +75,14 @@ class JinjaTemplate:
         self, messages: Sequence[Message], *, tools: Sequence[Json], generate: bool, trained: Sequence[bool]
     ) -> list[Piece]:
         """The pieces of a conversation; InputError if the template refuses it or does not tell what is trained."""
+        try:
+            return self._pieces(messages, tools, generate, trained)
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}") from error
+
+    def _pieces(
+        self, messages: Sequence[Message], tools: Sequence[Json], generate: bool, trained: Sequence[bool]
+    ) -> list[Piece]:
         for message, is_trained in zip(messages, trained, strict=True):
             if is_trained and message.role not in self.TRAINED:
                 raise InputError(f"train: got a message of {message.role}, expected only those of the assistant here")
@@ -199,7 +208,8 @@ def load(path: Path, special_ids: Mapping[str, int], variables: Mapping[str, obj
     known: dict[str, object] = {name: _marked.own(text) for name, text in _jinja_files.tokens(path).items()}
     content = [sources, {name: str(text) for name, text in known.items()}, dict(variables)]
     return JinjaTemplate(
-        {name: _program(f"{path.name}, {name}", text) for name, text in sources.items()},
+        path,
+        {name: _program(f"{path}: chat template {name}", text) for name, text in sources.items()},
         known | given,
         Specials(special_ids, _jinja_files.greedy(path)),
         reasoning,
@@ -222,5 +232,5 @@ def _program(name: str, source: str) -> Program:
         template = Template.from_code(sandbox, code, sandbox.make_globals(None))
     except (TemplateError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         what = str(error)[:300] or type(error).__name__
-        raise InputError(f"chat template {name}: got {what!r}, expected Jinja; mend the template") from error
+        raise InputError(f"{name}: got {what!r}, expected Jinja; mend the template") from error
     return Program(sandbox, template, names, blocks)
