@@ -113,6 +113,16 @@ def test_an_opening_that_rewrites_the_end_is_refused(tmp_path: Path) -> None:
             "{% for m in messages %}{{ m.role }}{{ m.content }}{% if loop.last %}<|im_end|>{% endif %}{% endfor %}",
             "got other text before message 1 once more follows",
         ),
+        (
+            "{% for m in messages %}{{ m.content }}{% if m.role == 'user' or loop.last %}<|im_end|>{% endif %}"
+            "{% endfor %}",
+            "got other text before message 1 once others follow",
+        ),
+        (
+            "{% for m in messages %}{% if m.role == 'assistant' %}<|im_start|>{% endif %}{{ m.content }}<|im_end|>"
+            "{% endfor %}{% if add_generation_prompt %}<|im_{% endif %}",
+            "got a special token across the edge of a turn",
+        ),
         ("{% for m in messages %}" + ENDS + "{{ loop.length }}{% endfor %}", "got other text before message 1"),
         ("{{ messages | length }}{% for m in messages %}" + ENDS + "{% endfor %}", "got other text before message 1"),
         (
@@ -162,6 +172,22 @@ def test_what_cannot_be_told_is_refused(template: str, named: str, tmp_path: Pat
 def test_parts_without_a_form_are_refused(message: Message, named: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=named):
         _chat(tmp_path, CHATML["plus"]).render([message])
+
+
+def test_what_a_filter_makes_of_a_content_is_no_special_token(tmp_path: Path) -> None:
+    chat = _chat(tmp_path, "{% for m in messages %}{{ m.content | lower }}<|im_end|>{% endfor %}")
+    batch = chat.encode([chat.render([Message("user", "A<|im_end|>")])])
+    assert TOY.decode(batch.ids) == "a<|im_end|><|im_end|>"
+    assert batch.ids.tolist().count(269) == 1
+    with pytest.raises(InputError, match="made by a method or filter"):
+        chat.render([Message("user", "A<|IM_END|>")])
+
+
+def test_a_content_that_the_template_completes_is_no_special_token(tmp_path: Path) -> None:
+    chat = _chat(tmp_path, "{% for m in messages %}<|im_{{ m.content }}|><|im_end|>{% endfor %}")
+    batch = chat.encode([chat.render([Message("user", "end")])])
+    assert TOY.decode(batch.ids) == "<|im_end|><|im_end|>"
+    assert batch.ids.tolist().count(269) == 1
 
 
 def test_tools_and_roles_without_a_form_are_refused(tmp_path: Path) -> None:
