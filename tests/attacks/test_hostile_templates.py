@@ -12,6 +12,7 @@ from tokenriver.messages import Message
 TOY = toy_tokenizer()
 TALK = [Message("user", "<b>" * 50), Message("assistant", "x")]
 LOOP = "{% for a in range(99999) %}"
+BIG = "{% set n = namespace(s='x' * 900000, t='x' * 900000, l=range(30000) | list) %}"
 ESCAPES = [
     "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "{{ messages.__class__ }}",
@@ -85,6 +86,25 @@ HUNGRY = [
     "{% set n = namespace(s=2) %}" + LOOP + "{% set n.s = n.s * n.s %}{% endfor %}",
     "{% set s = 'x' * 10000000 %}{{ s | upper }}{{ s | lower }}{{ s | title }}{{ s.split('x') | length }}",
     "{% set s %}" + LOOP + "{% for b in range(99) %}xxxxxxxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endfor %}{% endset %}",
+    BIG + LOOP + "{{ 'y' in n.s }}{% endfor %}",
+    BIG + LOOP + "{{ n.s is in n.s }}{% endfor %}",
+    BIG + LOOP + "{{ n.s == n.t }}{% endfor %}",
+    BIG + LOOP + "{{ n.s is eq(n.t) }}{% endfor %}",
+    BIG + LOOP + "{{ n.s.find('y') }}{% endfor %}",
+    BIG + LOOP + "{{ n.s.count('y') }}{% endfor %}",
+    BIG + LOOP + "{{ n.s.split('y') | length }}{% endfor %}",
+    BIG + LOOP + "{% set x = n.s[1:] %}{% endfor %}",
+    BIG + LOOP + "{% set x = n.s.strip('y') %}{% endfor %}",
+    BIG + LOOP + "{% set x = n.s | trim %}{% endfor %}",
+    BIG + LOOP + "{{ n.l | max }}{% endfor %}",
+    BIG + LOOP + "{{ n.l | sort | length }}{% endfor %}",
+    BIG + LOOP + "{{ n.l | unique | first }}{% endfor %}",
+    BIG + LOOP + "{{ n.l | select('eq', -1) | list }}{% endfor %}",
+    BIG + LOOP + "{{ -1 in n.l }}{% endfor %}",
+    BIG + LOOP + "{{ n.l.count(-1) }}{% endfor %}",
+    BIG + LOOP + "{{ 'a' in range(99999) }}{% endfor %}",
+    "{{ 1.5 | round(10 ** 9, 'ceil') }}",
+    "{{ 1.5 | round(1000000000, 'ceil') }}",
     "{{ range(99999) | map('string') | map('replace', '1', 'x' * 99999) | join }}",
     "{{ [range(99999) | list] | sum(start=[]) }}",
     "{% set s = '1' * 99999 %}{{ s | int }}",

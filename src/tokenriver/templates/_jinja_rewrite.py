@@ -42,6 +42,19 @@ class Rewriter(NodeTransformer):
         self.generic_visit(node)
         return _filter(nodes.List(node.nodes, lineno=node.lineno), _jinja_sandbox.CONCATENATE)
 
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Expr:
+        """What is searched is read through, and so are two texts of equal length."""
+        for operand in node.ops:
+            if operand.op in ("in", "notin") or not isinstance(node.expr, nodes.Const):
+                sought = operand.op not in ("in", "notin") and isinstance(operand.expr, nodes.Const)
+                operand.expr = operand.expr if sought else _filter(operand.expr, _jinja_sandbox.COUNT)
+        self.generic_visit(node)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:
+        self.generic_visit(node)
+        return _filter(node, _jinja_sandbox.COUNT) if isinstance(node.arg, nodes.Slice) else node
+
     def visit_For(self, node: nodes.For) -> nodes.Node:
         self.generic_visit(node)
         node.body.insert(0, _tick(node))

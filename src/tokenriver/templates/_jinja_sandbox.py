@@ -18,14 +18,15 @@ from tokenriver.templates import _marked
 from tokenriver.templates._jinja_work import STEP, Work
 
 # filters of the rewritten template, of names that no template can spell
-TICK, WEIGH, CONCATENATE = " tick", " weigh", " concatenate"
+TICK, WEIGH, COUNT, CONCATENATE = " tick", " weigh", " count", " concatenate"
 _LARGEST = 1 << 64
 _TAGS = {"generation"}
 
 _FILTERS = """
 abs capitalize count d default dictsort first float groupby int items last length list lower map max min reject
-rejectattr reverse round select selectattr sort string title trim unique upper wordcount
+rejectattr reverse select selectattr sort string title trim unique upper wordcount
 """
+_TESTS = "in eq equalto == ne != gt greaterthan > ge >= lt lessthan < le <= lower upper"
 _TEXT = """
 strip lstrip rstrip split rsplit splitlines startswith endswith lower upper title capitalize find rfind index count
 replace join isdigit isalpha isalnum isnumeric isspace islower isupper removeprefix removesuffix
@@ -61,9 +62,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
             "sum": work.sum,
             TICK: work.tick,
             WEIGH: work.weigh,
+            COUNT: work.count,
             CONCATENATE: work.concatenated,
         }
         self.filters = {name: work.charged(self.filters[name]) for name in _FILTERS.split()} | ours
+        tests: dict[str, Any] = self.tests
+        self.tests = tests | {name: work.charged(tests[name]) for name in _TESTS.split()}
         self.globals = {name: self.globals[name] for name in ("range", "namespace", "joiner")}
         self.globals["raise_exception"] = _raise
         vars(self)["concat"] = work.joined
@@ -82,6 +86,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(owner, str) and name in ("replace", "join"):
             ours = __self.work.replace if name == "replace" else _behind(__self.work.join)
             __obj, args = ours, (owner, *args)
+        elif name not in ("startswith", "endswith"):
+            __self.work.count(owner)
         value: object = super().call(__context, __obj, *args, **kwargs)
         __self.work.count(value)
         return value

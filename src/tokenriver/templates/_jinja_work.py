@@ -16,6 +16,7 @@ FOR_A_CHARACTER = 50
 STEP = 50
 _DEEPEST = 16
 Thing = TypeVar("Thing")
+_SIZED = (str, list, tuple, dict, range)
 
 
 class Work:
@@ -51,20 +52,24 @@ class Work:
                 waiting.extend(one)
         return value
 
-    def charged(self, filter_: Callable[..., Any]) -> Callable[..., Any]:
-        """A filter that is charged for what it gives; it keeps the marks by which Jinja passes it its context."""
+    def charged(self, done: Callable[..., Any]) -> Callable[..., Any]:
+        """A filter or test that is charged for what it reads and gives; it keeps the marks by which Jinja passes it its
+        context."""
 
         def run(*given: object, **named: object) -> object:
-            value = filter_(*given, **named)
+            for one in given:
+                self.count(one)
+            value = done(*given, **named)
             self.count(value)
             return value
 
-        vars(run).update(getattr(filter_, "__dict__", {}))
+        vars(run).update(getattr(done, "__dict__", {}))
         return run
 
-    def count(self, value: object) -> None:
-        """Charge for a value that was made."""
-        self.charge(STEP + (len(value) if isinstance(value, str | list) else 0))
+    def count(self, value: Thing) -> Thing:
+        """Charge for a value that is read through or was made."""
+        self.charge(STEP + (len(value) if isinstance(value, _SIZED) else 0))
+        return value
 
     def joined(self, parts: Iterable[str]) -> _marked.Marked:
         """Texts end to end, with the origin of each character."""
