@@ -27,8 +27,7 @@ class Rewriter(NodeTransformer):
     def generic_visit(self, node: nodes.Node, *args: object, **kwargs: object) -> nodes.Node:
         if isinstance(node, _REFUSED):
             raise InputError(
-                f"chat template: got {type(node).__name__} in line {node.lineno}, expected one template that needs no "
-                "other; write it out"
+                f"got {type(node).__name__} in line {node.lineno}, expected one that needs no other; write it out"
             )
         return super().generic_visit(node, *args, **kwargs)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from jinja2 import Template, TemplateError, meta, nodes
+from jinja2 import Template, meta, nodes
 
 from tokenriver.errors import InputError
 from tokenriver.messages import Message, Piece
@@ -230,7 +230,9 @@ def _program(name: str, source: str) -> Program:
         )
         code = sandbox.compile(Rewriter(sandbox).visit(tree))
         template = Template.from_code(sandbox, code, sandbox.make_globals(None))
-    except (TemplateError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    except Exception as error:  # Jinja's compiler and Python's raise what they like for odd sources
         what = str(error)[:300] or type(error).__name__
         raise InputError(f"{name}: got {what!r}, expected Jinja; mend the template") from error
     return Program(sandbox, template, names, blocks)
