@@ -21,7 +21,7 @@ settings.register_profile(
 settings.load_profile("tokenriver")
 
 # only `make test-all` installs these; a test file that imports one at its top cannot even be collected without it
-ABSENT = [name for name in ("torch", "torchdata", "datasets") if importlib.util.find_spec(name) is None]
+ABSENT = [name for name in ("torch", "torchdata", "datasets", "transformers") if importlib.util.find_spec(name) is None]
 
 
 def pytest_report_header() -> str:

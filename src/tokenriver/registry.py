@@ -17,6 +17,7 @@ EXTRAS = {
     "fsspec": "remote",
     "h5py": "hdf5",
     "huggingface_hub": "remote",
+    "jinja2": "huggingface",
     "pyarrow": "parquet",
     "sentencepiece": "sentencepiece",
     "tokenizers": "huggingface",
