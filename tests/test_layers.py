@@ -14,17 +14,20 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages"),
+    ("extents", "hashing", "splitmix", "messages", "mersenne", "answers"),
     ("storage",),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
-    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates"),
+    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "examples"),
     ("sampler", "quotas", "joining", "masks", "chat"),
+    ("arithmetic",),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),
-    ("parts", "contents"),
+    ("parts", "contents", "jsonrows"),
+    ("examplefile",),
+    ("rlprompts",),
     ("corpus",),
     ("assembly", "engines"),
     ("buildplan", "partflow", "balance", "duplicates"),
@@ -47,7 +50,7 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "examples", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
@@ -64,6 +67,7 @@ PUBLIC_ENTRY_POINTS = {
     ("validation.py", "validation"),
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
+    ("rlprompts.py", "rl_prompts"),
 }
 
 

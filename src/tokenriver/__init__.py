@@ -19,6 +19,8 @@ from tokenriver.errors import (
 )
 
 if TYPE_CHECKING:
+    from tokenriver.answers import extract_number, gold_answer, reward
+    from tokenriver.arithmetic import Level
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
     from tokenriver.characters import CharactersReport, write_characters
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
+    from tokenriver.examplefile import ExampleReport
     from tokenriver.leaks import Leaks, leaks
     from tokenriver.loader import Loader
     from tokenriver.messages import Message
     from tokenriver.mixing import Mixture
     from tokenriver.plan import Plan, plan
+    from tokenriver.rlprompts import rl_prompts
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.trace import Origin
@@ -47,10 +51,12 @@ __all__ = [
     "Chat",
     "ConvertReport",
     "Corpus",
+    "ExampleReport",
     "Finding",
     "FormatError",
     "InputError",
     "Leaks",
+    "Level",
     "LimitError",
     "Loader",
     "Message",
@@ -66,11 +72,15 @@ __all__ = [
     "build",
     "convert",
     "estimate",
+    "extract_number",
+    "gold_answer",
     "leaks",
     "load_chat",
     "load_tokenizer",
     "open_corpus",
     "plan",
+    "reward",
+    "rl_prompts",
     "stats",
     "train_tokenizer",
     "validation",
@@ -88,8 +98,10 @@ _HOMES = {
     "Chat": "chat",
     "ConvertReport": "convert",
     "Corpus": "corpus",
+    "ExampleReport": "examplefile",
     "Finding": "verify",
     "Leaks": "leaks",
+    "Level": "arithmetic",
     "Loader": "loader",
     "Message": "messages",
     "Mixture": "mixing",
@@ -101,11 +113,15 @@ _HOMES = {
     "build": "build",
     "convert": "convert",
     "estimate": "estimate",
+    "extract_number": "answers",
+    "gold_answer": "answers",
     "leaks": "leaks",
     "load_chat": "chat",
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "plan": "plan",
+    "reward": "answers",
+    "rl_prompts": "rlprompts",
     "stats": "stats",
     "train_tokenizer": "training",
     "validation": "validation",

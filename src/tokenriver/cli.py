@@ -42,6 +42,8 @@ ORDER = [
     "ledger",
     "leak",
     "tokenizer",
+    "preference",
+    "rl",
     "demo",
     "bench",
 ]

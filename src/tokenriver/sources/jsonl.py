@@ -12,6 +12,7 @@ the basic plane) and its UTF-8: at most 6n, 3n for ASCII.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -208,27 +209,32 @@ def _add_each(rows: Rows, lines: list[bytes], offset: int, options: SourceOption
 
 def _add_odd(rows: Rows, line: bytes, offset: int, field: str) -> None:
     """A row that is not ordinary: repair it by a rule, or say what is wrong with it."""
-    if line.isspace() or not line:
-        rows.skip(_reasons.BLANK)
+    row, fault, note = value_of(line)
+    if note == _reasons.BLANK:
+        rows.skip(note)
         return
-    try:
-        row = orjson.loads(line)
-    except ValueError:
-        if not is_utf8(line):
-            rows.reject(_reasons.INVALID_UTF8, offset)
-            return
-        try:
-            row = orjson.loads(_ESCAPE.sub(_mend, line))
-        except ValueError:
-            rows.reject(_reasons.NOT_JSON, offset)
-            return
-    reason = _fault(row, field)
-    if reason:
-        rows.reject(reason, offset)
+    fault = fault or _fault(row, field)
+    if fault:
+        rows.reject(fault, offset)
         return
     if "\ufffd" in row[field]:
         rows.note(_reasons.LONE_SURROGATE)
     rows.add(row[field].encode())
+
+
+def value_of(line: bytes) -> tuple[Any, str, str]:
+    """(value, fault, note) of a row by the rules above: a blank one has a note alone, one that is no JSON a fault."""
+    if line.isspace() or not line:
+        return None, "", _reasons.BLANK
+    try:
+        return orjson.loads(line), "", ""
+    except ValueError:
+        if not is_utf8(line):
+            return None, _reasons.INVALID_UTF8, ""
+    try:
+        return orjson.loads(_ESCAPE.sub(_mend, line)), "", _reasons.LONE_SURROGATE
+    except ValueError:
+        return None, _reasons.NOT_JSON, ""
 
 
 def _mend(escape: re.Match[bytes]) -> bytes:
