@@ -3,14 +3,14 @@
     chat = load_chat("plain", load_tokenizer("gpt2"))
     batch = chat.encode([chat.render(messages) for messages in conversations])     # ids, lengths, loss_mask: columns
 
-Each piece of a rendered conversation is encoded on its own, in one native call for all; the template's own texts, which
-recur, are encoded once.
+Each piece of a rendered conversation is encoded on its own, in one native call for all; special tokens take the places
+that the call leaves free between two texts.
 """
 
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,21 +22,33 @@ from tokenriver.messages import (
     EOS,
     REASONING,
     SPECIAL,
-    TEXT,
     Message,
-    Piece,
     Rendered,
     Template,
 )
-from tokenriver.types import Ids, Int64, Json, TokenBatch, Tokenizer
+from tokenriver.types import Json, TokenBatch, Tokenizer
 
 TRAIN = ("all", "last")
+_BARE = -1
+"""No special token: what comes next is a text as well."""
+
+
+class _Runs(NamedTuple):
+    """Texts with what stands behind each: columns of equal length."""
+
+    texts: list[str]
+    ends: list[int]
+    """Id of the special token behind a text, or _BARE."""
+    trained: list[bool]
+    ends_trained: list[bool]
+    counts: list[int]
+    """(k,): how many texts there are up to the end of each conversation."""
 
 
 class Chat:
     """One template with one tokenizer, and what of a conversation is trained."""
 
-    __slots__ = ("_fixed", "_options", "_reasoning", "_roles", "_stock", "_template", "_tokenizer", "_train", "name")
+    __slots__ = ("_reasoning", "_roles", "_specials", "_template", "_tokenizer", "_train", "name")
 
     def __init__(
         self, name: str, template: Template, tokenizer: Tokenizer, train: str, reasoning: bool, roles: frozenset[str]
@@ -44,8 +56,7 @@ class Chat:
         self.name = name
         self._template, self._tokenizer = template, tokenizer
         self._train, self._reasoning, self._roles = train, reasoning, roles
-        self._fixed: dict[tuple[str, int], int] = {}
-        self._stock: list[Ids] = []
+        self._specials: dict[str, int] = {}
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -66,47 +77,73 @@ class Chat:
     def render(self, messages: Sequence[Message], *, tools: Sequence[Json] = (), generate: bool = False) -> Rendered:
         """The pieces of a conversation; with `generate`, then what opens the assistant's next turn. InputError for a
         conversation that the template does not know."""
-        pieces = self._template.render(messages, tools=tools, generate=generate)
-        return Rendered(pieces, self._trained(messages))
+        for message in messages:
+            if not isinstance(message.content, str):
+                raise InputError(
+                    f"content of {message.role}: got {type(message.content).__name__}, expected str; mend the record"
+                )
+        trained = self._trained(messages)
+        pieces = self._template.render(messages, tools=tools, generate=generate, trained=trained)
+        return Rendered(pieces, trained)
+
+    def text(self, rendered: Rendered) -> str:
+        """A rendered conversation as text, special tokens by what they look like."""
+        parts = [
+            self._tokenizer.decode([self._special(piece.text)]) if piece.kind == SPECIAL else piece.text
+            for piece in rendered.pieces
+        ]
+        return "".join(parts)
 
     def encode(self, conversations: Sequence[Rendered]) -> TokenBatch:
         """Ids of k rendered conversations, their lengths, and which ids are trained."""
-        pieces = [piece for rendered in conversations for piece in rendered.pieces]
-        reasoning = self._reasoning
-        kept = [
-            loss != CONTEXT and trained[message] and (reasoning or loss != REASONING)
-            for rendered, trained in conversations
-            for _, _, loss, message in rendered
-        ]
-        ids, lengths = self._encode_pieces(pieces)
-        ends = np.append(0, np.cumsum([len(rendered.pieces) for rendered in conversations], dtype=np.int64))
-        bounds = np.append(0, np.cumsum(lengths))[ends]
-        return TokenBatch(ids, np.diff(bounds), np.repeat(np.array(kept, np.bool_), lengths))
+        runs = self._runs(conversations)
+        ids, lengths = self._tokenizer.encode_framed(runs.texts, None, 0)
+        ends = np.cumsum(lengths)
+        places, own = ends - 1, np.array(runs.ends, np.int64)
+        mask = np.repeat(np.array(runs.trained, np.bool_), lengths)
+        bare = own < 0
+        ids[places] = np.where(bare, 0, own)
+        mask[places] = runs.ends_trained
+        if bare.any():
+            keep = np.ones(len(ids), np.bool_)
+            keep[places[bare]] = False
+            ids, mask, ends = ids[keep], mask[keep], np.cumsum(lengths - bare)
+        bounds = np.append(0, ends)[runs.counts]
+        return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
 
-    def _encode_pieces(self, pieces: Sequence[Piece]) -> tuple[Ids, Int64]:
-        """Flat ids of some pieces and the length of each: texts by one native call, the rest from the stock."""
-        ids, lengths = self._tokenizer.encode_batch([text for text, kind, _, _ in pieces if kind == TEXT])
-        # which run of ids each piece shows: those of the texts in order, behind them the stock
-        which = np.fromiter((-1 if piece.kind == TEXT else self._place(piece) for piece in pieces), np.int64)
-        texts = which < 0
-        which[texts] = np.arange(len(lengths))
-        which[~texts] += len(lengths)
-        runs = np.append(lengths, np.array([len(known) for known in self._stock], np.int64))
-        sizes = runs[which]
-        shifts = (np.cumsum(runs) - runs)[which] - (np.cumsum(sizes) - sizes)
-        every: Ids = np.concatenate([ids, *self._stock])
-        return every[np.repeat(shifts, sizes) + np.arange(sizes.sum())], sizes
+    def _runs(self, conversations: Sequence[Rendered]) -> "_Runs":
+        """The texts of all pieces, and the special token behind each."""
+        texts: list[str] = []
+        ends: list[int] = []
+        trained: list[bool] = []
+        ends_trained: list[bool] = []
+        counts: list[int] = []
+        special, reasoning = self._specials, self._reasoning
+        for pieces, turns in conversations:
+            whole = True  # does the last text have its end?
+            for text, kind, loss, message in pieces:
+                kept = loss != CONTEXT and turns[message] and (reasoning or loss != REASONING)
+                if kind != SPECIAL:
+                    if not whole:
+                        ends.append(_BARE)
+                        ends_trained.append(False)
+                    texts.append(text)
+                    trained.append(kept)
+                    whole = False
+                    continue
+                if whole:
+                    texts.append("")
+                    trained.append(False)
+                ends.append(special[text] if text in special else self._special(text))
+                ends_trained.append(kept)
+                whole = True
+            if not whole:
+                ends.append(_BARE)
+                ends_trained.append(False)
+            counts.append(len(texts))
+        return _Runs(texts, ends, trained, ends_trained, counts)
 
-    def _place(self, piece: Piece) -> int:
-        """Where the ids of a recurring piece stand in the stock; they are put there when they are first met."""
-        key = (piece.text, piece.kind)
-        if key not in self._fixed:
-            ids = self._special(piece.text) if piece.kind == SPECIAL else self._tokenizer.encode(piece.text)
-            self._fixed[key] = len(self._stock)
-            self._stock.append(ids)
-        return self._fixed[key]
-
-    def _special(self, name: str) -> Ids:
+    def _special(self, name: str) -> int:
         known: dict[str, int] = getattr(self._tokenizer, "special_ids", {})
         roles = {EOS: self._tokenizer.eos_id, BOS: self._tokenizer.bos_id}
         found = roles[name] if name in roles else known.get(name)
@@ -115,7 +152,8 @@ class Chat:
                 f"template {self.name}: needs the special token {name!r}, which the tokenizer {self._tokenizer.name} "
                 f"has not ({', '.join(sorted(known)) or 'it has none'}); choose another template or tokenizer"
             )
-        return np.array([found], np.uint32)
+        self._specials[name] = found
+        return found
 
     def _trained(self, messages: Sequence[Message]) -> list[bool]:
         """Of each message: is what it answers trained?"""

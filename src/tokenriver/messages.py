@@ -28,7 +28,7 @@ class Message:
     reasoning: str | None = None
     """What the assistant thought before it answered."""
     tool_calls: Sequence[Json] = ()
-    """Calls of an assistant, each with "name" and "arguments" (an object)."""
+    """Calls of an assistant, each with "name" and "arguments" (an object), bare or below "function"."""
     train: bool | None = None
     """Is the turn trained? None: by its role."""
 
@@ -60,7 +60,13 @@ class Template(Protocol):
     def ROLES(self) -> frozenset[str] | None:
         """The roles that it knows; None if it cannot tell before it renders."""
 
-    def render(self, messages: Sequence[Message], *, tools: Sequence[Json], generate: bool) -> list[Piece]:
-        """The pieces of a conversation; with `generate`, then what opens the assistant's next turn. Of every message,
-        whatever its role, the content, its calls and the token that ends its turn are ANSWER, what was thought is
-        REASONING, and the rest is CONTEXT. Raises InputError for a conversation that the template does not know."""
+    def render(
+        self, messages: Sequence[Message], *, tools: Sequence[Json], generate: bool, trained: Sequence[bool]
+    ) -> list[Piece]:
+        """The pieces of a conversation; with `generate`, then what opens the assistant's next turn. Raises InputError
+        for a conversation that the template does not know.
+
+        Of a message that is trained the content, its calls and the token that ends its turn are ANSWER, what was
+        thought is REASONING, and the rest is CONTEXT. What opens an assistant's turn is a piece of its own, trained or
+        not, as it is when a model answers; so is what opens another message's turn if that is trained. All other text
+        between two special tokens is one piece."""

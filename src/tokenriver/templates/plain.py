@@ -13,7 +13,9 @@ from tokenriver.types import Json
 ROLES = frozenset({"system", "user", "assistant"})
 
 
-def render(messages: Sequence[Message], *, tools: Sequence[Json], generate: bool) -> list[Piece]:
+def render(
+    messages: Sequence[Message], *, tools: Sequence[Json], generate: bool, trained: Sequence[bool]
+) -> list[Piece]:
     """The pieces of a conversation (see `messages.Template`); InputError for roles and parts that have no form here."""
     if tools:
         raise InputError(f"template plain: got {len(tools)} tools, expected none: it has no form for them; drop them")
