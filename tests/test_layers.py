@@ -14,10 +14,10 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages"),
+    ("extents", "hashing", "splitmix", "messages", "lossmask"),
     ("storage",),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
-    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates"),
+    ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "examples"),
     ("sampler", "quotas", "joining", "masks", "chat"),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
@@ -29,10 +29,11 @@ LADDER = (
     ("assembly", "engines"),
     ("buildplan", "partflow", "balance", "duplicates"),
     ("shards",),
-    ("buildfolder", "badrows"),
+    ("buildfolder", "badrows", "outfolder"),
     ("feeding", "characters", "comparing", "training"),
     ("flows", "crew", "early"),
     ("transfer",),
+    ("spool",),
     ("agreement", "reformat", "hashes"),
     ("commit",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
@@ -47,10 +48,10 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "adapters"}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "examples", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
-BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
+BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats"), ("spool.py", "formats")}
 # functions with as many keyword parameters as their users need
 PUBLIC_ENTRY_POINTS = {
     ("build.py", "build"),

@@ -1,0 +1,1 @@
+"""record -> rows of ids and loss_mask, one kind of example a file."""
