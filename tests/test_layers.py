@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages", "mersenne", "answers"),
+    ("extents", "hashing", "splitmix", "messages", "lossmask", "mersenne", "answers"),
     ("storage",),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "examples"),
@@ -32,10 +32,11 @@ LADDER = (
     ("assembly", "engines"),
     ("buildplan", "partflow", "balance", "duplicates"),
     ("shards",),
-    ("buildfolder", "badrows"),
+    ("buildfolder", "badrows", "outfolder"),
     ("feeding", "characters", "comparing", "training"),
     ("flows", "crew", "early"),
     ("transfer",),
+    ("spool",),
     ("agreement", "reformat", "hashes"),
     ("commit",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
@@ -53,7 +54,7 @@ FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "examples", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
-BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
+BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats"), ("spool.py", "formats")}
 # functions with as many keyword parameters as their users need
 PUBLIC_ENTRY_POINTS = {
     ("build.py", "build"),

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver.contents import Asked, Contents, Shard, check_tokenizer, look, make_shelf
+from tokenriver.contents import Asked, Contents, Shard, check_tokenizer, look, make_mask, make_shelf
 from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
+from tokenriver.lossmask import LossMask
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
 from tokenriver.river import Out, River
 from tokenriver.storage import UNKNOWN
@@ -82,6 +83,7 @@ class Corpus:
         sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
         self._river = River(sizes, contents.dtype, make_shelf(contents))
         self.num_tokens: int = self._river.num_tokens
+        self.loss_mask: LossMask | None = make_mask(contents)
         counts = [shard.num_documents for shard in contents.shards if shard.num_documents is not None]
         self.documents = DocumentBounds(
             self._river,
@@ -97,6 +99,10 @@ class Corpus:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._asked, self.fingerprint)
+
+    @property
+    def has_loss_mask(self) -> bool:
+        return self.loss_mask is not None
 
     @property
     def plan_folder(self) -> Path | None:

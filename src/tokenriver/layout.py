@@ -9,6 +9,7 @@ import numpy as np
 from tokenriver import registry
 from tokenriver.course import LARGEST
 from tokenriver.errors import FormatError, InputError
+from tokenriver.lossmask import mask_of
 from tokenriver.masks import Masks
 from tokenriver.mixing import MixedSampler, Mixture, mixed
 from tokenriver.replaying import Replayed, replayed
@@ -62,7 +63,8 @@ def masks_of(corpus: River | Mixture, river: River, first: bool, eos: bool) -> M
             f"mask_eos: got {sorted(map(str, ids))} for the id that ends texts, expected one; give eos_id or a "
             "tokenizer when opening the corpus"
         )
-    return Masks(river, first, ids.pop() if eos else None) if first or eos else None
+    needed = first or eos or mask_of(river) is not None
+    return Masks(river, first, ids.pop() if eos else None) if needed else None
 
 
 def only_for(name: str, packing: str, wanted: str) -> None:
