@@ -22,7 +22,7 @@ LADDER = (
     ("arithmetic",),
     ("manifest_tables",),
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
-    ("runlog",),
+    ("runlog", "rounds"),
     ("inputs", "river", "sequences", "filling"),
     ("units", "documents", "reading"),
     ("parts", "contents", "jsonrows"),
@@ -37,6 +37,8 @@ LADDER = (
     ("flows", "crew", "early"),
     ("transfer",),
     ("spool",),
+    ("paircorpus", "promptloader"),
+    ("pairing", "pairloader"),
     ("agreement", "reformat", "hashes"),
     ("commit",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
@@ -69,6 +71,9 @@ PUBLIC_ENTRY_POINTS = {
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
     ("rlprompts.py", "rl_prompts"),
+    ("pairing.py", "preference"),
+    ("pairloader.py", "__init__"),
+    ("promptloader.py", "__init__"),
 }
 
 

@@ -33,7 +33,10 @@ if TYPE_CHECKING:
     from tokenriver.loader import Loader
     from tokenriver.messages import Message
     from tokenriver.mixing import Mixture
+    from tokenriver.pairing import preference
+    from tokenriver.pairloader import PairBatch, PairLoader
     from tokenriver.plan import Plan, plan
+    from tokenriver.promptloader import PromptBatch, PromptLoader
     from tokenriver.rlprompts import rl_prompts
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
@@ -64,7 +67,11 @@ __all__ = [
     "MissingPackageError",
     "Mixture",
     "Origin",
+    "PairBatch",
+    "PairLoader",
     "Plan",
+    "PromptBatch",
+    "PromptLoader",
     "RiverError",
     "Stats",
     "TextEstimate",
@@ -79,6 +86,7 @@ __all__ = [
     "load_tokenizer",
     "open_corpus",
     "plan",
+    "preference",
     "reward",
     "rl_prompts",
     "stats",
@@ -106,7 +114,11 @@ _HOMES = {
     "Message": "messages",
     "Mixture": "mixing",
     "Origin": "trace",
+    "PairBatch": "pairloader",
+    "PairLoader": "pairloader",
     "Plan": "plan",
+    "PromptBatch": "promptloader",
+    "PromptLoader": "promptloader",
     "Stats": "stats",
     "TextEstimate": "estimate",
     "TrainingReport": "training",
@@ -120,6 +132,7 @@ _HOMES = {
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "plan": "plan",
+    "preference": "pairing",
     "reward": "answers",
     "rl_prompts": "rlprompts",
     "stats": "stats",

@@ -75,6 +75,10 @@ class Tally:
     bad: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)
     unused: Counter[str] = field(default_factory=Counter)
+    by_file: Counter[str] = field(default_factory=Counter)
+    """Rows read, by the input's name."""
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Examples by the form of their rows."""
     first_bad: str = ""
     side: list[tuple[str, int, str]] = field(default_factory=list)
     """(file, line, reason) of rows without an example."""
@@ -82,6 +86,7 @@ class Tally:
     def take(self, rows: JsonRows) -> None:
         """What the rows say before anybody looks at their objects."""
         self.rows += rows.rows_read
+        self.by_file[rows.file.name] += rows.rows_read
         self.notes.update(rows.notes)
         for line, reason in rows.refused:
             self.refuse(rows.file, line, reason)
@@ -105,6 +110,11 @@ class Tally:
 
     def _list(self, file: InputFile, line: int, reason: str) -> None:
         self.side.append((file.name, line, reason))
+
+    def counts(self) -> dict[str, Any]:
+        """The fates of all rows but the kept ones, as an `ExampleReport` names them."""
+        names = {"dropped": self.dropped, "bad": self.bad, "notes": self.notes, "unused_fields": self.unused}
+        return {"rows": self.rows, **{name: dict(sorted(counter.items())) for name, counter in names.items()}}
 
     def listed(self, files: Sequence[InputFile]) -> Iterator[bytes]:
         """The lines of the side file, in the order of the rows."""
@@ -147,7 +157,7 @@ def dump(row: Mapping[str, Any]) -> bytes:
     return (json.dumps(row) + "\n").encode()
 
 
-def write_examples(
+def write_rows(
     out: Path, files: Sequence[InputFile], tally: Tally, lines: Iterable[bytes], facts: Callable[[], Mapping[str, Any]]
 ) -> ExampleReport:
     """Write examples as they come, while the tally fills; then the side file, and the name of both. InputError for an
@@ -160,25 +170,16 @@ def write_examples(
             file.write(line)
             kept += 1
         tally.check(files, kept)
-        _write_side(side, list(tally.listed(files)))
-    return ExampleReport(
-        path=out,
-        rows=tally.rows,
-        kept=kept,
-        dropped=dict(sorted(tally.dropped.items())),
-        bad=dict(sorted(tally.bad.items())),
-        notes=dict(sorted(tally.notes.items())),
-        unused_fields=dict(sorted(tally.unused.items())),
-        side_file=side if tally.side else None,
-        sha256=file.sha256,
-        num_bytes=file.num_bytes,
-        facts=facts(),
-    )
+        write_side(side, list(tally.listed(files)))
+    listed = side if tally.side else None
+    done = {"path": out, "kept": kept, "side_file": listed, "sha256": file.sha256, "num_bytes": file.num_bytes}
+    return ExampleReport(**{**tally.counts(), **done}, facts=facts())
 
 
-def _write_side(side: Path, lines: Sequence[bytes]) -> None:
+def write_side(side: Path, lines: Sequence[bytes]) -> None:
+    """The side file; none, and not that of an earlier run either, where there is nothing to list."""
     if not lines:
-        remove(side)  # of an earlier run
+        remove(side)
         return
     with AtomicFile(side) as file:
         for line in lines:

@@ -13,6 +13,7 @@ from tokenriver.lossmask import mask_of
 from tokenriver.masks import Masks
 from tokenriver.mixing import MixedSampler, Mixture, mixed
 from tokenriver.replaying import Replayed, replayed
+from tokenriver.rounds import rows_per_sample
 from tokenriver.sampler import ORDERS, Sampler
 from tokenriver.types import Packing, River
 
@@ -25,6 +26,8 @@ def lay_out(
 ) -> tuple[River, Packing, Sampler | MixedSampler | Replayed]:
     """What is read, where its rows lie and in which order they come; `sizes` are global batch, micro batch (None: a
     rank's share) and world size."""
+    for river in corpus.rivers if isinstance(corpus, Mixture) else (corpus,):
+        _refuse_samples(river)
     if order not in ORDERS:
         if isinstance(corpus, Mixture):
             raise InputError(f"order: got {order!r} with a mixture, expected one of {', '.join(ORDERS)}; choose one")
@@ -37,6 +40,17 @@ def lay_out(
         return corpus, rows, Sampler(len(rows), global_batch=global_batch, seed=options["seed"], order=order)
     packings = tuple(pack(river, seq_len=seq_len, **options) for river in corpus.rivers)
     return mixed(corpus, packings, (order, options["seed"], global_batch))
+
+
+def _refuse_samples(river: River) -> None:
+    """InputError for a corpus whose documents stay together in samples, which windows or packed rows would mix up."""
+    options = getattr(getattr(river, "manifest", None), "options", {})
+    rows = rows_per_sample(options)
+    if rows != 1:
+        raise InputError(
+            f"corpus: got one of kind {options.get('kind')!r}, {rows} documents a sample that stay together, expected "
+            "documents that may stand alone; read it with PairLoader"
+        )
 
 
 def own_options(packing: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tokenriver import registry
 from tokenriver.arithmetic import Level, problems, problems_of_hdf5
 from tokenriver.errors import InputError
-from tokenriver.examplefile import FIELD_MISSING, ExampleLimits, ExampleReport, Tally, dump, missing, write_examples
+from tokenriver.examplefile import FIELD_MISSING, ExampleLimits, ExampleReport, Tally, dump, missing, write_rows
 from tokenriver.jsonrows import JsonRows, find_json, read_json
 from tokenriver.reading import Progress
 from tokenriver.types import Json
@@ -55,7 +55,7 @@ def rl_prompts(
     tally = Tally(limits)
     asked = _Asked(prompt_field, answer_field, like or "", max_rows)
     lines = chain(_lines(asked, read_json(files, progress=progress), tally), (_line(*problem) for problem in made))
-    return write_examples(Path(out), files, tally, lines, lambda: {"arithmetic": arithmetic})
+    return write_rows(Path(out), files, tally, lines, lambda: {"arithmetic": arithmetic})
 
 
 @dataclass(frozen=True, slots=True)
