@@ -183,18 +183,17 @@ class _Prompts:
 def _read(path: Path) -> _Prompts:
     """All prompts of a file, each row of which must be one."""
     texts: list[str] = []
-    gold: list[float] = []
+    gold: list[Any] = []
     for rows in read_json(find_json(path)):
         for line, reason in rows.refused:
             raise InputError(f"{path}: line {line}: {reason}; make the file anew")
         for line, record in zip(rows.lines, rows.records, strict=True):
             text, answer = record.get("prompt"), record.get("gold")
-            if not isinstance(text, str) or not isinstance(answer, float | int) or isinstance(answer, bool):
-                raise InputError(
-                    f'{path}: line {line}: got no row of prompt and gold; make the file by "tokenriver rl"'
-                )
+            number = isinstance(answer, float | int) and not isinstance(answer, bool) and math.isfinite(answer)
+            if not isinstance(text, str) or not number:
+                raise InputError(f"{path}: line {line}: got no prompt with a gold number; make the file anew")
             texts.append(text)
-            gold.append(float(answer))
+            gold.append(answer)
     if not texts:
         raise InputError(f"{path}: got no prompt, expected some; make the file anew")
     return _Prompts(texts, np.array(gold, np.float64), sha256_file(path))

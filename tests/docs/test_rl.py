@@ -14,10 +14,13 @@ DOCUMENT = (Path(__file__).resolve().parent.parent.parent / "docs" / "rl.md").re
 
 def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    (example, *_) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(example, names)
-    assert capsys.readouterr().out == "101 {}\n1.2\n"
+    for example in re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL):
+        exec(example, names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["101 {}", "1.2"]
+    assert lines[2].endswith("] 0")
+    assert set(names["earned"]) <= {0.2, 1.2}
 
 
 def test_reasons_and_levels_are_those_of_the_code() -> None:
