@@ -23,7 +23,7 @@ LADDER = (
     ("manifest", "kinds", "tokenizer", "shelf", "foreign", "course", "mixing", "replaying", "filtering"),
     ("runlog",),
     ("inputs", "river", "sequences", "filling"),
-    ("units", "documents", "reading"),
+    ("units", "documents", "reading", "records"),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
@@ -36,10 +36,12 @@ LADDER = (
     ("spool",),
     ("agreement", "reformat", "hashes"),
     ("commit",),
+    ("tally", "packed"),
+    ("conversing",),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
     ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments"),
     ("rowcounts", "estimate", "schedule"),
-    ("loader", "verify", "stats", "plan"),
+    ("loader", "verify", "stats", "plan", "sft"),
     ("validation",),
     ("adapters",),
     ("commands",),
@@ -65,6 +67,7 @@ PUBLIC_ENTRY_POINTS = {
     ("validation.py", "validation"),
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
+    ("sft.py", "sft"),
 }
 
 

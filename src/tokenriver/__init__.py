@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tokenriver.messages import Message
     from tokenriver.mixing import Mixture
     from tokenriver.plan import Plan, plan
+    from tokenriver.sft import SftReport, sft
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.trace import Origin
@@ -60,6 +61,7 @@ __all__ = [
     "Origin",
     "Plan",
     "RiverError",
+    "SftReport",
     "Stats",
     "TextEstimate",
     "TrainingReport",
@@ -71,6 +73,7 @@ __all__ = [
     "load_tokenizer",
     "open_corpus",
     "plan",
+    "sft",
     "stats",
     "train_tokenizer",
     "validation",
@@ -95,6 +98,7 @@ _HOMES = {
     "Mixture": "mixing",
     "Origin": "trace",
     "Plan": "plan",
+    "SftReport": "sft",
     "Stats": "stats",
     "TextEstimate": "estimate",
     "TrainingReport": "training",
@@ -106,6 +110,7 @@ _HOMES = {
     "load_tokenizer": "tokenizer",
     "open_corpus": "corpus",
     "plan": "plan",
+    "sft": "sft",
     "stats": "stats",
     "train_tokenizer": "training",
     "validation": "validation",

@@ -81,6 +81,28 @@ def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first
         yield rows.take()
 
 
+def lines(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, list[bytes]]]:
+    """(byte offset of the first, consecutive lines) of a whole input; no lines at all stand for one that is longer than
+    `max_row_bytes`."""
+    _, blocks, offset = begin(blocks, 0, first=True)
+    return _lines(_sliced(blocks), offset, options.max_row_bytes)
+
+
+def load_row(line: bytes) -> tuple[object, str]:
+    """(the value of a line, "") or (None, why it has none): a reason of `_reasons`, `blank` among them."""
+    try:
+        return orjson.loads(line), ""
+    except ValueError:
+        if line.isspace() or not line:
+            return None, _reasons.BLANK
+        if not is_utf8(line):
+            return None, _reasons.INVALID_UTF8
+    try:
+        return orjson.loads(_ESCAPE.sub(_mend, line)), ""
+    except ValueError:
+        return None, _reasons.NOT_JSON
+
+
 def fields(path: Path, head: bytes) -> list[str]:
     """Names of the fields in the first rows, sorted: what a message shows when the wanted one is missing."""
     seen: set[str] = set()
@@ -208,22 +230,12 @@ def _add_each(rows: Rows, lines: list[bytes], offset: int, options: SourceOption
 
 def _add_odd(rows: Rows, line: bytes, offset: int, field: str) -> None:
     """A row that is not ordinary: repair it by a rule, or say what is wrong with it."""
-    if line.isspace() or not line:
-        rows.skip(_reasons.BLANK)
+    row, reason = load_row(line)
+    if reason == _reasons.BLANK:
+        rows.skip(reason)
         return
-    try:
-        row = orjson.loads(line)
-    except ValueError:
-        if not is_utf8(line):
-            rows.reject(_reasons.INVALID_UTF8, offset)
-            return
-        try:
-            row = orjson.loads(_ESCAPE.sub(_mend, line))
-        except ValueError:
-            rows.reject(_reasons.NOT_JSON, offset)
-            return
-    reason = _fault(row, field)
-    if reason:
+    reason = reason or _fault(row, field)
+    if reason or not isinstance(row, dict):
         rows.reject(reason, offset)
         return
     if "\ufffd" in row[field]:
