@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,14 +86,13 @@ def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally
 
 
 def _rendered(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[_Chunk]:
-    module = registry.load("examples", "sft")
     for source, file in enumerate(files):
-        reader = module.Reader(str(file.path), wanted.shape)
+        renderer = _Renderer(file, chat, wanted, tally)
         for rows in read_records(file, SourceOptions()):
             tally.rows[source] += len(rows.rows)
             rendered, numbers, talks = [], [], []
             for place, row in enumerate(rows.rows):
-                found = row if isinstance(row, Fault) else _render(row, reader, module, chat, tally)
+                found = row if isinstance(row, Fault) else renderer.render(row)
                 if isinstance(found, Fault):
                     tally.fault(file, rows.first + place, rows.offset_of(place), found)
                     continue
@@ -107,23 +105,30 @@ def _rendered(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tal
                 yield _Chunk(source, rows, rendered, np.array(numbers, np.int64), held)
 
 
-def _render(
-    row: dict[str, Any], reader: RecordReader, module: ModuleType, chat: Chat, tally: Tally
-) -> Fault | tuple[Rendered, list[Message]]:
-    try:
-        messages, tools, notes = reader.read(row)
-    except module.Refused as refused:
-        return Fault(refused.reason, refused.detail)
-    roles = chat.roles
-    if roles is not None and not {message.role for message in messages} <= roles:
-        unknown = next(message.role for message in messages if message.role not in roles)
-        return Fault("unknown-role", unknown)
-    try:
-        rendered = chat.render(messages, tools=tools)
-    except InputError as error:
-        return Fault("template", str(error))
-    tally.notes.update(notes)
-    return rendered, messages
+class _Renderer:
+    """Makes what can be encoded of the records of one input, or says why it cannot."""
+
+    def __init__(self, file: InputFile, chat: Chat, wanted: Wanted, tally: Tally) -> None:
+        self._module = registry.load("examples", "sft")
+        self._reader: RecordReader = self._module.Reader(str(file.path), wanted.shape)
+        self._chat, self._roles, self._tally = chat, chat.roles, tally
+
+    def render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
+        try:
+            messages, tools, notes = self._reader.read(row)
+        except self._module.Refused as refused:
+            return Fault(refused.reason, refused.detail)
+        if self._roles is not None:
+            for message in messages:
+                if message.role not in self._roles:
+                    return Fault("unknown-role", message.role)
+        try:
+            rendered = self._chat.render(messages, tools=tools)
+        except InputError as error:
+            return Fault("template", str(error))
+        if notes:
+            self._tally.notes.update(notes)
+        return rendered, messages
 
 
 def _content(messages: Sequence[Message]) -> bytes:

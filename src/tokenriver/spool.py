@@ -149,10 +149,8 @@ def _forget(folder: Path) -> None:
 def num_trained(lengths: Int64, mask: Bools) -> Int64:
     """(k,) trained ids of examples of these lengths, whose masks lie end to end. The first id of an example does not
     count: where examples stay whole it is nobody's target."""
-    upto = np.append(0, np.cumsum(mask, dtype=np.int64))
-    ends = np.cumsum(lengths)
-    trained: Int64 = upto[ends] - upto[np.minimum(ends - lengths + 1, ends)]
-    return trained
+    places, ends = np.flatnonzero(mask), np.cumsum(lengths)
+    return np.searchsorted(places, ends) - np.searchsorted(places, np.minimum(ends - lengths + 1, ends))
 
 
 class _Spool:

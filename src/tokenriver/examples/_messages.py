@@ -18,8 +18,7 @@ TOOL_CALL = "tool-call"
 TRAIN_FLAG = "train-flag"
 NOT_RENDERED = "field-not-rendered"
 
-_PLAIN = {"role", "content"}
-_KNOWN = {*_PLAIN, "reasoning_content", "tool_calls", "train", "weight", "tools"}
+_KNOWN = {"role", "content", "reasoning_content", "tool_calls", "train", "weight", "tools"}
 _UNRENDERED = {"name", "tool_call_id", "id"}
 """Fields of well-known interfaces that no template shows."""
 _SPEAKERS = {
@@ -60,30 +59,37 @@ def optional_text(record: Json, field: str) -> str:
 def messages_of(entries: object, note: Callable[[str], None]) -> list[Message]:
     """The messages of a list of {role, content} or of ShareGPT's {from, value}; `note` is told of fields that nothing
     renders."""
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
+    if not isinstance(entries, list):
         raise Refused(FIELD_MISSING if entries is None else "not-a-list", "messages")
     if not entries:
         raise Refused(EMPTY)
     out = []
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            raise Refused("not-an-object", "message")
-        if number and entry.get("tools"):
-            raise Refused(UNKNOWN_FIELD, "tools")
-        if entry.keys() == _PLAIN and type(entry["content"]) is str and type(entry["role"]) is str:
-            out.append(Message(entry["role"], entry["content"]))
-        else:
-            out.append(_spoken(entry, note) if "from" in entry else _full(entry, note))
+    for entry in entries:
+        # nearly all are of this form, and there are very many
+        if type(entry) is dict and len(entry) == 2:
+            role, content = entry.get("role"), entry.get("content")
+            if type(role) is str and type(content) is str:
+                out.append(Message(role, content))
+                continue
+        out.append(_other(entry, bool(out), note))
     return out
+
+
+def _other(entry: object, later: bool, note: Callable[[str], None]) -> Message:
+    if not isinstance(entry, dict):
+        raise Refused("not-an-object", "message")
+    if later and entry.get("tools"):
+        raise Refused(UNKNOWN_FIELD, "tools")
+    return _spoken(entry, note) if "from" in entry else _full(entry, note)
 
 
 def tools_of(value: object) -> Sequence[Json]:
     """A list of tools, or the JSON of one; () for none."""
-    if isinstance(value, str) and value.strip():
-        value = _json(value, "tools")
     if not value:
         return ()
-    if not isinstance(value, list) or not all(isinstance(tool, dict) for tool in value):
+    if isinstance(value, str):
+        value = _json(value, "tools") if value.strip() else ()
+    if not isinstance(value, list | tuple) or not all(isinstance(tool, dict) for tool in value):
         raise Refused(TOOL_CALL, "tools")
     return value
 

@@ -42,13 +42,10 @@ def _listed(name: str) -> Callable[[Json], Conversation]:
     def read(record: Json) -> Conversation:
         notes: list[str] = []
         messages = messages_of(record.get(name), notes.append)
-        system = optional_text(record, "system").strip()
-        if system:
+        if "system" in record and (system := optional_text(record, "system").strip()):
             messages.insert(0, Message("system", system))
-        tools = record.get("tools")
-        if not tools and isinstance(first := record[name][0], dict):
-            tools = first.get("tools")
-        return Conversation(messages, tools_of(tools), notes)
+        tools = record.get("tools") or record[name][0].get("tools")
+        return Conversation(messages, tools_of(tools) if tools else (), notes)
 
     return read
 
