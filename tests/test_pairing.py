@@ -101,12 +101,12 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
         ({"dataset": "x"}, "dataset: got 'x', expected one of hh, ultrafeedback, both, auto"),
         ({"like": "llmc"}, "like: got 'llmc', expected pile-hdf5"),
         ({"max_per_dataset": 0}, "max_per_dataset: got 0"),
-        ({"on_bad": "fail"}, r"in\.jsonl: line 4: bad row: not-a-string"),
+        ({"on_bad": "fail"}, r"in\.jsonl: line 4: got not-a-string, expected no bad row"),
         ({"dataset": "ultrafeedback"}, "none with an example, expected some"),
         ({"max_bad": -1}, "max_bad: got -1"),
     ]
     for number, (options, named) in enumerate(refused):
-        for out in ("out.jsonl", f"corpus{number}"):
+        for out in (f"out{number}.jsonl", f"corpus{number}"):
             with pytest.raises(InputError, match=named):
                 tr.preference(source, tmp_path / out, **options)
             assert not (tmp_path / out / "manifest.json").exists()
@@ -115,7 +115,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
     with pytest.raises(InputError, match="is one of the inputs"):
         tr.preference(source, source)
     (tmp_path / "x.txt").write_text("text")
-    with pytest.raises(InputError, match="expected JSON lines"):
+    with pytest.raises(InputError, match="expected records"):
         tr.preference(tmp_path / "x.txt", tmp_path / "y.jsonl")
 
 

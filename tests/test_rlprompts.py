@@ -84,7 +84,7 @@ def test_limits(tmp_path: Path) -> None:
     assert not out.exists()
     assert tr.rl_prompts(source, out, max_bad=0.5).kept == 20
     assert (tmp_path / "out.dropped.jsonl").exists()
-    with pytest.raises(InputError, match=r"in\.jsonl: line 21: bad row: field-missing \(on_bad is fail\)"):
+    with pytest.raises(InputError, match=r"in\.jsonl: line 21: got field-missing, expected no bad row"):
         tr.rl_prompts(source, out, on_bad="fail")
     assert tr.rl_prompts(_write(source, good), out).side_file is None
     assert not (tmp_path / "out.dropped.jsonl").exists()

@@ -34,7 +34,7 @@ def batch_of(examples: Sequence[Sequence[int]]) -> TokenBatch:
     return TokenBatch(np.array([i for ids in examples for i in ids], np.uint32), lengths, mask)
 
 
-def write(out: Path, step: int = 2, plan: dict[str, Any] | None = None, **options: int) -> Manifest:
+def write(out: Path, step: int = 2, plan: dict[str, Any] | None = None, shard_tokens: int | None = None) -> Manifest:
     with write_examples(out, PLAN if plan is None else plan, dtype="uint16") as writer:
         if isinstance(writer, Manifest):
             return writer
@@ -44,7 +44,9 @@ def write(out: Path, step: int = 2, plan: dict[str, Any] | None = None, **option
                 records = np.arange(first + at, first + at + step, dtype=np.int64)
                 writer.add(split, batch_of(some), records, np.zeros(step, np.int32))
         info = tokenizer_info(load_tokenizer("byte"))
-        return writer.commit(tokenizer=info, sources=[SOURCE], balance={"documents": {"dropped": 3}}, **options)
+        return writer.commit(
+            tokenizer=info, sources=[SOURCE], balance={"documents": {"dropped": 3}}, shard_tokens=shard_tokens
+        )
 
 
 def test_what_was_added_is_what_is_read(tmp_path: Path, quick_disk: None) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tokenriver.plan import Plan, plan
     from tokenriver.promptloader import PromptBatch, PromptLoader
     from tokenriver.rlprompts import rl_prompts
+    from tokenriver.sft import SftReport, sft
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import load_tokenizer
     from tokenriver.trace import Origin
@@ -73,6 +74,7 @@ __all__ = [
     "PromptBatch",
     "PromptLoader",
     "RiverError",
+    "SftReport",
     "Stats",
     "TextEstimate",
     "TrainingReport",
@@ -89,6 +91,7 @@ __all__ = [
     "preference",
     "reward",
     "rl_prompts",
+    "sft",
     "stats",
     "train_tokenizer",
     "validation",
@@ -119,6 +122,7 @@ _HOMES = {
     "Plan": "plan",
     "PromptBatch": "promptloader",
     "PromptLoader": "promptloader",
+    "SftReport": "sft",
     "Stats": "stats",
     "TextEstimate": "estimate",
     "TrainingReport": "training",
@@ -135,6 +139,7 @@ _HOMES = {
     "preference": "pairing",
     "reward": "answers",
     "rl_prompts": "rlprompts",
+    "sft": "sft",
     "stats": "stats",
     "train_tokenizer": "training",
     "validation": "validation",

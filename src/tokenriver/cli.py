@@ -30,6 +30,7 @@ IMPORTS = 100_000
 """Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
 ORDER = [
     "build",
+    "sft",
     "info",
     "stats",
     "plan",

@@ -11,14 +11,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tokenriver.commit import MANY_BAD
 from tokenriver.errors import InputError
 from tokenriver.files import AtomicFile, remove
-from tokenriver.inputs import InputFile
-from tokenriver.jsonrows import JsonRows
-from tokenriver.reading import refuse_input
+from tokenriver.inputs import InputFile, find_inputs
+from tokenriver.reading import Progress, refuse_input
+from tokenriver.records import BLANK, Fault, read_records
+from tokenriver.types import SourceOptions
 
-MANY_BAD = 10
-"""So many bad rows are accepted whatever their share (one fewer, to be exact)."""
+KINDS = ("jsonl", "parquet")
 FIELD_MISSING, NULL, NOT_A_STRING = "field-missing", "null", "not-a-string"
 BEYOND = "beyond-max-rows"
 
@@ -83,18 +84,10 @@ class Tally:
     side: list[tuple[str, int, str]] = field(default_factory=list)
     """(file, line, reason) of rows without an example."""
 
-    def take(self, rows: JsonRows) -> None:
-        """What the rows say before anybody looks at their objects."""
-        self.rows += rows.rows_read
-        self.by_file[rows.file.name] += rows.rows_read
-        self.notes.update(rows.notes)
-        for line, reason in rows.refused:
-            self.refuse(rows.file, line, reason)
-
     def refuse(self, file: InputFile, line: int, reason: str) -> None:
         """A bad row."""
         if self.limits.on_bad == "fail":
-            raise InputError(f"{file.path}: line {line}: bad row: {reason} (on_bad is fail); mend it or skip bad rows")
+            raise InputError(f"{file.path}: line {line}: got {reason}, expected no bad row; mend it")
         self.bad[reason] += 1
         self.first_bad = self.first_bad or f"{file.name} line {line}: {reason}"
         self._list(file, line, reason)
@@ -138,6 +131,39 @@ class Tally:
                 f"{where}: got {count} bad rows of {self.rows} ({what}), expected at most {self.limits.max_bad:.2%}; "
                 f"mend them (the first is {self.first_bad}), or raise max_bad"
             )
+
+
+def find_records(inputs: str | Path | Sequence[str | Path], include: Sequence[str] = ()) -> list[InputFile]:
+    """The files behind some inputs, in order: JSON lines, JSON arrays, Parquet. InputError for one of another kind."""
+    given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    files = find_inputs(given, include=include, arrays=True)
+    for file in files:
+        if file.kind not in KINDS:
+            raise InputError(f"{file.path}: kind: got {file.kind}, expected records ({' or '.join(KINDS)}); convert it")
+    return files
+
+
+def each_record(
+    files: Sequence[InputFile], tally: Tally, progress: Progress | None = None
+) -> Iterator[tuple[InputFile, int, dict[str, Any]]]:
+    """(file, line from 1, object) of all rows of some files, in order; the tally is told of those that are none."""
+    done, total = 0, sum(file.size for file in files)
+    for file in files:
+        for found in read_records(file, SourceOptions()):
+            tally.rows += len(found.rows)
+            tally.by_file[file.name] += len(found.rows)
+            for line, row in enumerate(found.rows, found.first + 1):
+                if not isinstance(row, Fault):
+                    yield file, line, row
+                elif row.reason == BLANK:
+                    tally.notes[BLANK] += 1
+                else:
+                    tally.refuse(file, line, row.reason)
+            if progress is not None and not file.compression:
+                progress(done + min(max(0, found.offset), file.size), total)
+        done += file.size
+        if progress is not None:
+            progress(done, total)
 
 
 def missing(record: Mapping[str, Any], names: Iterable[str], kinds: type | tuple[type, ...] = str) -> str:

@@ -11,10 +11,13 @@ from typing import Any
 import orjson
 
 from tokenriver import files
+from tokenriver.buildplan import BAD_ROWS_NAME
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 
 LOCK_NAME = "lock"
+STAYS = (LOCK_NAME, BAD_ROWS_NAME)
+"""What may lie in the hidden folder of a run that failed."""
 
 
 def begin(out: Path, path: Path, plan: Mapping[str, Any], what: str) -> None:
@@ -26,7 +29,7 @@ def begin(out: Path, path: Path, plan: Mapping[str, Any], what: str) -> None:
             raise MismatchError(f"{out}: holds an unfinished {what} with other options; remove it or choose another")
         return
     strangers = [name for name in files.list_folder(out) if name != BUILD_FOLDER]
-    others = [n for n in files.list_folder(path.parent) if n not in (LOCK_NAME, files.temporary_name(path).name)]
+    others = [n for n in files.list_folder(path.parent) if n not in (*STAYS, files.temporary_name(path).name)]
     if strangers or others:
         raise InputError(f"{out}: got a folder with {(strangers or others)[0]} in it, expected an empty or a new one")
     files.write_atomic(path, content)

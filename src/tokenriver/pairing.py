@@ -12,10 +12,19 @@ from typing import Any
 from tokenriver import registry
 from tokenriver.chat import load_chat
 from tokenriver.errors import InputError
-from tokenriver.examplefile import ExampleLimits, ExampleReport, Tally, dump, side_file, write_rows, write_side
+from tokenriver.examplefile import (
+    ExampleLimits,
+    ExampleReport,
+    Tally,
+    dump,
+    each_record,
+    find_records,
+    side_file,
+    write_rows,
+    write_side,
+)
 from tokenriver.files import sha256_file
 from tokenriver.inputs import InputFile
-from tokenriver.jsonrows import find_json, read_json
 from tokenriver.manifest import Manifest
 from tokenriver.mersenne import Dice
 from tokenriver.paircorpus import ROWS, PairRow, write_pairs
@@ -44,9 +53,9 @@ def preference(
     max_bad: float = 0.01,
     progress: Progress | None = None,
 ) -> ExampleReport:
-    """Write the pairs of `inputs` (JSON lines) to `out`: `{"prompt", "chosen", "rejected"}` a line if its name ends in
-    .jsonl, else a corpus of ids, in a folder, by `tokenizer` and chat `template`, with the last answer trained (`train`
-    "all": every answer).
+    """Write the pairs of `inputs` (JSON lines, JSON arrays, Parquet) to `out`: `{"prompt", "chosen", "rejected"}` a
+    line if its name ends in .jsonl, else a corpus of ids, in a folder, by `tokenizer` and chat `template`, with the
+    last answer trained (`train` "all": every answer).
 
     `dataset`: hh, ultrafeedback, both or auto, which takes prompt-and-texts as well; at most `max_per_dataset` pairs of
     each. Rows whose sides differ in their prompts are dropped, or kept with that of the chosen side
@@ -55,7 +64,7 @@ def preference(
     InputError for inputs without any, or more bad rows than `max_bad` (of at least 10)."""
     asked = _Asked(dataset, like, keep_differing, max_per_dataset, ExampleLimits(on_bad, max_bad))
     asked.check()
-    files, path = find_json(inputs, include), Path(out)
+    files, path = find_records(inputs, include), Path(out)
     tally = Tally(asked.limits)
     if path.suffix == ".jsonl":
         lines = _lines(_pairs(asked, files, tally, progress), shuffle)
@@ -118,20 +127,18 @@ class _Asked:
 def _pairs(asked: _Asked, files: Sequence[InputFile], tally: Tally, progress: Progress | None) -> Iterator[PairRow]:
     module = registry.load("examples", KIND)
     rules = module.Rules(asked.dataset, asked.like or "", asked.keep_differing)
-    for rows in read_json(files, progress=progress):
-        tally.take(rows)
-        for line, record in zip(rows.lines, rows.records, strict=True):
-            made = module.example(record, rules)
-            if made in module.FAULTS:
-                tally.refuse(rows.file, line, made)
-            elif isinstance(made, str):
-                tally.drop(rows.file, line, made)
-            elif tally.kinds[made.dataset] == asked.most:
-                tally.pass_over()
-            else:
-                tally.kinds[made.dataset] += 1
-                tally.unused.update(record.keys() - {"prompt", "chosen", "rejected"})
-                yield PairRow(made.prompt, made.chosen, made.rejected, rows.file, line)
+    for file, line, record in each_record(files, tally, progress):
+        made = module.example(record, rules)
+        if made in module.FAULTS:
+            tally.refuse(file, line, made)
+        elif isinstance(made, str):
+            tally.drop(file, line, made)
+        elif tally.kinds[made.dataset] == asked.most:
+            tally.pass_over()
+        else:
+            tally.kinds[made.dataset] += 1
+            tally.unused.update(record.keys() - {"prompt", "chosen", "rejected"})
+            yield PairRow(made.prompt, made.chosen, made.rejected, file, line)
 
 
 def _lines(rows: Iterator[PairRow], shuffle: int | None) -> Iterator[bytes]:

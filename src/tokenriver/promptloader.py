@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tokenriver.chat import Chat
 from tokenriver.errors import InputError, LimitError
+from tokenriver.examplefile import ExampleLimits, Tally, each_record, find_records
 from tokenriver.files import sha256_file
-from tokenriver.jsonrows import find_json, read_json
 from tokenriver.messages import Message
 from tokenriver.rounds import Rounds, Sizes, Turn
 from tokenriver.types import Bools, Int64
@@ -184,16 +184,14 @@ def _read(path: Path) -> _Prompts:
     """All prompts of a file, each row of which must be one."""
     texts: list[str] = []
     gold: list[Any] = []
-    for rows in read_json(find_json(path)):
-        for line, reason in rows.refused:
-            raise InputError(f"{path}: line {line}: {reason}; make the file anew")
-        for line, record in zip(rows.lines, rows.records, strict=True):
-            text, answer = record.get("prompt"), record.get("gold")
-            number = isinstance(answer, float | int) and not isinstance(answer, bool) and math.isfinite(answer)
-            if not isinstance(text, str) or not number:
-                raise InputError(f"{path}: line {line}: got no prompt with a gold number; make the file anew")
-            texts.append(text)
-            gold.append(answer)
+    files = find_records(path)
+    for file, line, record in each_record(files, Tally(ExampleLimits(on_bad="fail"))):
+        text, answer = record.get("prompt"), record.get("gold")
+        number = isinstance(answer, float | int) and not isinstance(answer, bool) and math.isfinite(answer)
+        if not isinstance(text, str) or not number:
+            raise InputError(f"{file.path}: line {line}: got no prompt with a gold number; make the file anew")
+        texts.append(text)
+        gold.append(answer)
     if not texts:
         raise InputError(f"{path}: got no prompt, expected some; make the file anew")
     return _Prompts(texts, np.array(gold, np.float64), sha256_file(path))

@@ -8,8 +8,18 @@ from pathlib import Path
 from tokenriver import registry
 from tokenriver.arithmetic import Level, problems, problems_of_hdf5
 from tokenriver.errors import InputError
-from tokenriver.examplefile import FIELD_MISSING, ExampleLimits, ExampleReport, Tally, dump, missing, write_rows
-from tokenriver.jsonrows import JsonRows, find_json, read_json
+from tokenriver.examplefile import (
+    FIELD_MISSING,
+    ExampleLimits,
+    ExampleReport,
+    Tally,
+    dump,
+    each_record,
+    find_records,
+    missing,
+    write_rows,
+)
+from tokenriver.inputs import InputFile
 from tokenriver.reading import Progress
 from tokenriver.types import Json
 
@@ -33,11 +43,12 @@ def rl_prompts(
     max_bad: float = 0.01,
     progress: Progress | None = None,
 ) -> ExampleReport:
-    """Write `{"prompt": ..., "gold": 72.0}` for each row of `inputs` (JSON lines) that has a question and a number as
-    its answer, at most `max_rows` of them, and behind them `arithmetic` problems of a level (see `arithmetic`), to the
-    file `out`. The fields are question, prompt or problem and answer, gold or solution, unless named. `like`
-    "pile-hdf5" reads answers and draws problems as the HDF5 project does. Rows without a prompt are counted by reason
-    and listed in a side file. InputError for inputs without any, or more bad rows than `max_bad` (of at least 10)."""
+    """Write `{"prompt": ..., "gold": 72.0}` for each row of `inputs` (JSON lines, JSON arrays, Parquet) that has a
+    question and a number as its answer, at most `max_rows` of them, and behind them `arithmetic` problems of a level
+    (see `arithmetic`), to the file `out`. The fields are question, prompt or problem and answer, gold or solution,
+    unless named. `like` "pile-hdf5" reads answers and draws problems as the HDF5 project does. Rows without a prompt
+    are counted by reason and listed in a side file. InputError for inputs without any, or more bad rows than `max_bad`
+    (of at least 10)."""
     if like not in (None, LIKE):
         raise InputError(f"like: got {like!r}, expected {LIKE}; leave it out for the rules of this library")
     if arithmetic < 0 or (max_rows is not None and max_rows < 1):
@@ -51,10 +62,10 @@ def rl_prompts(
         made = problems_of_hdf5(arithmetic, seed=seed)
     else:
         made = problems(arithmetic, seed=seed, level=level, repeats=repeats)
-    files = find_json(given, include) if given else []
+    files = find_records(given, include) if given else []
     tally = Tally(limits)
     asked = _Asked(prompt_field, answer_field, like or "", max_rows)
-    lines = chain(_lines(asked, read_json(files, progress=progress), tally), (_line(*problem) for problem in made))
+    lines = chain(_lines(asked, each_record(files, tally, progress), tally), (_line(*problem) for problem in made))
     return write_rows(Path(out), files, tally, lines, lambda: {"arithmetic": arithmetic})
 
 
@@ -68,25 +79,23 @@ class _Asked:
     max_rows: int | None
 
 
-def _lines(asked: _Asked, found: Iterable[JsonRows], tally: Tally) -> Iterator[bytes]:
+def _lines(asked: _Asked, found: Iterable[tuple[InputFile, int, Json]], tally: Tally) -> Iterator[bytes]:
     module, kept = registry.load("examples", "rl"), 0
-    for rows in found:
-        tally.take(rows)
-        for line, record in zip(rows.lines, rows.records, strict=True):
-            names = module.fields(record, asked.prompt, asked.answer)
-            fault = _fault(record, names)
-            if fault:
-                tally.refuse(rows.file, line, fault)
-                continue
-            made = module.example(*(record[name] for name in names), asked.like)
-            if isinstance(made, str):
-                tally.drop(rows.file, line, made)
-            elif kept == asked.max_rows:
-                tally.pass_over()
-            else:
-                kept += 1
-                tally.unused.update(record.keys() - names)
-                yield _line(*made)
+    for file, line, record in found:
+        names = module.fields(record, asked.prompt, asked.answer)
+        fault = _fault(record, names)
+        if fault:
+            tally.refuse(file, line, fault)
+            continue
+        made = module.example(*(record[name] for name in names), asked.like)
+        if isinstance(made, str):
+            tally.drop(file, line, made)
+        elif kept == asked.max_rows:
+            tally.pass_over()
+        else:
+            kept += 1
+            tally.unused.update(record.keys() - names)
+            yield _line(*made)
 
 
 def _fault(record: Json, names: tuple[str, str] | None) -> str:

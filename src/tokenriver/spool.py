@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from tokenriver import files, outfolder, rules, transfer
-from tokenriver.errors import InputError, LimitError
+from tokenriver.badrows import publish_bad_rows
+from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.formats import native
 from tokenriver.locks import hold_lock
-from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, SourceInfo, TokenizerInfo, write_manifest
+from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, TokenizerInfo, write_manifest
 from tokenriver.outfolder import LOCK_NAME
 from tokenriver.storage import BLOCK_IDS, Columns
-from tokenriver.transfer import Cutting, Job
+from tokenriver.transfer import Cutting
 from tokenriver.types import Bools, Ids, Int32, Int64, TokenBatch
 
 PLAN_NAME = "examples.json"
@@ -38,6 +39,8 @@ class ExampleWriter:
     def __init__(self, out: Path, plan: Mapping[str, Any], dtype: str, name: str, files: ExitStack) -> None:
         self._out, self._plan, self._dtype, self._name, self._files = out, plan, dtype, name, files
         self._spools: dict[str, _Spool] = {}
+        self.writing = False
+        """Is there something in the folder that only this plan may go on with?"""
 
     def add(self, split: str, batch: TokenBatch, records: Int64, sources: Int32) -> None:
         """Some whole examples of a split, in order: with `records` (k,), the raw row of each, counted from 0 in its
@@ -52,26 +55,23 @@ class ExampleWriter:
         tokenizer: TokenizerInfo | None,
         sources: Sequence[SourceInfo],
         balance: Mapping[str, Any],
-        shard_tokens: int = native.SHARD_TOKENS,
+        shard_tokens: int | None = None,
+        bad_rows: Path | None = None,
     ) -> Manifest:
         """Write shards, indexes, masks and the manifest. `balance` may count what else became of the records; the ids
-        and documents that were kept are added. InputError if there is no example of train."""
+        and documents that were kept are added; `bad_rows` is a list to put beside the corpus. InputError if there is no
+        example of train."""
         if "train" not in self._spools:
             raise InputError(f"{self._out}: got no example for train, expected some; give other inputs or limits")
-        self._files.close()
+        flows = self.finish()
+        self.publish(bad_rows)
         names = [source.path for source in sources]
         target = transfer.base_target(self._name, self._dtype, "", tokenizer, names)
+        cutting = Cutting(shard_tokens or native.SHARD_TOKENS, exact=False)
         outcomes = []
-        for split, spool in sorted(self._spools.items()):
-            flow = spool.flow()
-            made: Job = transfer.make_job(
-                flow,
-                native,
-                Cutting(shard_tokens, exact=False),
-                replace(target, split=split),
-                indexed=True,
-                mask=flow.trained,
-            )
+        for split, flow in sorted(flows.items()):
+            own = replace(target, split=split)
+            made = transfer.make_job(flow, native, cutting, own, indexed=True, mask=flow.trained)
             outcomes.append(transfer.write_split(self._out, native, made))
         manifest = Manifest(
             format="native",
@@ -87,8 +87,19 @@ class ExampleWriter:
         write_manifest(self._out, manifest)
         return manifest
 
+    def finish(self) -> dict[str, "SpoolFlow"]:
+        """The examples of each split, when all were added."""
+        self._files.close()
+        return {split: spool.flow() for split, spool in self._spools.items()}
+
+    def publish(self, bad_rows: Path | None) -> None:
+        """From here on the folder fills. The list of bad rows, if there is one, comes first."""
+        self.writing = True
+        if bad_rows is not None:
+            publish_bad_rows(self._out, bad_rows)
+
     def _balance(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        out = {"bad_rows": {}, **{name: dict(value) for name, value in given.items() if isinstance(value, Mapping)}}
+        out = {"bad_rows": {}, **given}
         out["documents"] = {**out.get("documents", {}), "kept": {s: p.examples for s, p in self._spools.items()}}
         out["ids"] = {
             **out.get("ids", {}),
@@ -116,17 +127,31 @@ def write_examples(
             raise InputError(f"{out}: another build is at work here; wait for it or choose another folder")
         outfolder.begin(out, folder / PLAN_NAME, plan, "corpus of examples")
         with ExitStack() as opened:
-            yield ExampleWriter(out, plan, dtype, name, opened)
-        if (out / MANIFEST_NAME).is_file():
+            writer = ExampleWriter(out, plan, dtype, name, opened)
+            try:
+                yield writer
+            except RiverError:
+                opened.close()
+                if not writer.writing:
+                    _forget(folder)
+                raise
+        if writer.writing:
             files.remove_folder(folder, last=(PLAN_NAME, LOCK_NAME))
+
+
+def _forget(folder: Path) -> None:
+    """Nothing was made, and another try may ask for something else; the list of bad rows stays to be read."""
+    for name in files.list_folder(folder):
+        if name not in outfolder.STAYS:
+            files.remove(folder / name)
 
 
 def num_trained(lengths: Int64, mask: Bools) -> Int64:
     """(k,) trained ids of examples of these lengths, whose masks lie end to end. The first id of an example does not
     count: where examples stay whole it is nobody's target."""
-    upto = np.append(0, np.cumsum(mask, dtype=np.int64))
-    ends = np.cumsum(lengths)
-    trained: Int64 = upto[ends] - upto[np.minimum(ends - lengths + 1, ends)]
+    places, ends = np.flatnonzero(mask), np.cumsum(lengths)
+    before: Int64 = np.searchsorted(places, np.minimum(ends - lengths + 1, ends))
+    trained: Int64 = np.searchsorted(places, ends) - before
     return trained
 
 
@@ -159,18 +184,19 @@ class _Spool:
         if len(idle):
             raise LimitError(f"example {int(idle[0])} of a batch: got no trained id, expected some; drop and count it")
 
-    def flow(self) -> "_SpoolFlow":
+    def flow(self) -> "SpoolFlow":
         """What was added, once the files are closed."""
         columns = {name: np.memmap(self._paths[name], dtype, "r") for name, dtype in _COLUMNS.items()}
-        return _SpoolFlow(np.memmap(self._paths["ids"], self._dtype, "r"), columns)
+        return SpoolFlow(np.memmap(self._paths["ids"], self._dtype, "r"), columns)
 
 
-class _SpoolFlow:
+class SpoolFlow:
     """The examples of a spool as a flow (`storage.Flow`) with a loss mask."""
 
     def __init__(self, ids: Ids, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self._ids, self._columns = ids, columns
-        self._ends: Int64 = np.cumsum(columns["lengths"], dtype=np.int64)
+        self.lengths: Int64 = np.asarray(columns["lengths"])
+        self._ends: Int64 = np.cumsum(self.lengths, dtype=np.int64)
         self.num_tokens, self.num_documents = len(ids), len(self._ends)
 
     def blocks(self, start: int, stop: int) -> Iterator[Ids]:
@@ -180,6 +206,11 @@ class _SpoolFlow:
     def trained(self, start: int, stop: int) -> Iterator[Bools]:
         for at in range(start, stop, BLOCK_IDS):
             yield np.asarray(self._columns["mask"][at : min(stop, at + BLOCK_IDS)])
+
+    def example(self, number: int) -> tuple[Ids, Bools]:
+        """(ids, mask) of one example."""
+        here = slice(int(self._ends[number] - self.lengths[number]), int(self._ends[number]))
+        return np.asarray(self._ids[here]), np.asarray(self._columns["mask"][here])
 
     def ended(self, position: int) -> int:
         return int(np.searchsorted(self._ends, position, "right"))

@@ -149,8 +149,8 @@ def test_too_long_prompts_may_be_refused(path: Path) -> None:
         ('{"prompt": 1, "gold": 2}', "line 2: got no prompt"),
         ('{"prompt": "a", "gold": true}', "line 2: got no prompt"),
         ('{"prompt": "a", "gold": "1"}', "line 2: got no prompt"),
-        ("[1]", "line 2: not-an-object"),
-        ('{"prompt": "a", "gold": 1', "line 2: not-json"),
+        ("[1]", "line 2: got not-an-object"),
+        ('{"prompt": "a", "gold": 1', "line 2: got not-json"),
     ],
 )
 def test_a_row_that_is_no_prompt_is_refused(row: str, named: str, tmp_path: Path) -> None:

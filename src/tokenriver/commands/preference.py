@@ -11,7 +11,7 @@ from tokenriver.commands import _options as option
 from tokenriver.defaults import TOKENIZER
 
 Inputs = Annotated[
-    list[str], typer.Argument(metavar="INPUT...", help="JSON lines: files, folders or globs.", show_default=False)
+    list[str], typer.Argument(metavar="INPUT...", help="JSON lines, JSON arrays, Parquet.", show_default=False)
 ]
 Out = Annotated[
     Path,

@@ -12,7 +12,7 @@ from tokenriver.commands import _options as option
 
 Inputs = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[INPUT...]", help="JSON lines: files, folders or globs.", show_default=False),
+    typer.Argument(metavar="[INPUT...]", help="JSON lines, JSON arrays, Parquet.", show_default=False),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="JSON lines to write.", show_default=False)]
 PromptField = Annotated[

@@ -12,7 +12,6 @@ the basic plane) and its UTF-8: at most 6n, 3n for ASCII.
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -80,6 +79,28 @@ def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first
                 yield rows.take()
     if rows.waiting:
         yield rows.take()
+
+
+def lines(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, list[bytes]]]:
+    """(byte offset of the first, consecutive lines) of a whole input; no lines at all stand for one that is longer than
+    `max_row_bytes`."""
+    _, blocks, offset = begin(blocks, 0, first=True)
+    return _lines(_sliced(blocks), offset, options.max_row_bytes)
+
+
+def load_row(line: bytes) -> tuple[object, str]:
+    """(the value of a line, "") or (None, why it has none): a reason of `_reasons`, `blank` among them."""
+    try:
+        return orjson.loads(line), ""
+    except ValueError:
+        if line.isspace() or not line:
+            return None, _reasons.BLANK
+        if not is_utf8(line):
+            return None, _reasons.INVALID_UTF8
+    try:
+        return orjson.loads(_ESCAPE.sub(_mend, line)), ""
+    except ValueError:
+        return None, _reasons.NOT_JSON
 
 
 def fields(path: Path, head: bytes) -> list[str]:
@@ -209,32 +230,17 @@ def _add_each(rows: Rows, lines: list[bytes], offset: int, options: SourceOption
 
 def _add_odd(rows: Rows, line: bytes, offset: int, field: str) -> None:
     """A row that is not ordinary: repair it by a rule, or say what is wrong with it."""
-    row, fault, note = value_of(line)
-    if note == _reasons.BLANK:
-        rows.skip(note)
+    row, reason = load_row(line)
+    if reason == _reasons.BLANK:
+        rows.skip(reason)
         return
-    fault = fault or _fault(row, field)
-    if fault:
-        rows.reject(fault, offset)
+    reason = reason or _fault(row, field)
+    if reason or not isinstance(row, dict):
+        rows.reject(reason, offset)
         return
     if "\ufffd" in row[field]:
         rows.note(_reasons.LONE_SURROGATE)
     rows.add(row[field].encode())
-
-
-def value_of(line: bytes) -> tuple[Any, str, str]:
-    """(value, fault, note) of a row by the rules above: a blank one has a note alone, one that is no JSON a fault."""
-    if line.isspace() or not line:
-        return None, "", _reasons.BLANK
-    try:
-        return orjson.loads(line), "", ""
-    except ValueError:
-        if not is_utf8(line):
-            return None, _reasons.INVALID_UTF8, ""
-    try:
-        return orjson.loads(_ESCAPE.sub(_mend, line)), "", _reasons.LONE_SURROGATE
-    except ValueError:
-        return None, _reasons.NOT_JSON, ""
 
 
 def _mend(escape: re.Match[bytes]) -> bytes:

@@ -6,6 +6,7 @@ bounded memory. Pages are checked against their checksums where the file has the
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,6 +50,13 @@ def read(piece: Piece, options: SourceOptions) -> Iterator[DocumentBatch]:
     with arrow_errors(piece.path), _open(piece.path) as file:
         text_column(piece.path, file.schema_arrow, options.text_field)
         yield from documents(_columns(file, piece, options.text_field), options)
+
+
+def records(path: Path) -> Iterator[list[dict[str, Any]]]:
+    """All rows in order as objects, all columns, a bounded number at a time."""
+    with arrow_errors(path), _open(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
+            yield batch.to_pylist()
 
 
 def _open(path: Path) -> pq.ParquetFile:
