@@ -1,6 +1,6 @@
 """Run the benchmarks, print their tables, keep the numbers.
 
-    python -m benchmarks [build memory load formats packing scale start] [--quick] [--work bench-work]
+    python -m benchmarks [build memory load formats packing scale sft start] [--quick] [--work bench-work]
 
 Every ratio is of two things measured in the same run. --quick does less of everything: its numbers are for a look.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import build, formats, load, measure, packing, scale, start
+from benchmarks import build, formats, load, measure, packing, scale, sft, start
 from benchmarks.measure import Figure
 
 BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
     "formats": formats.run,
     "packing": packing.run,
     "scale": scale.run,
+    "sft": sft.run,
     "start": start.run,
 }
 

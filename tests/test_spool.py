@@ -73,6 +73,10 @@ def test_the_loader_serves_the_mask(tmp_path: Path, quick_disk: None) -> None:
     seen = [int(i) for batch in loader for i in batch.targets.ravel() if i != IGNORE]
     assert sorted(seen) == sorted(i for ids in EXAMPLES for i, bit in zip(ids, trained(ids), strict=True) if bit)
     first = loader.batch(0)
+    with_ledger = tr.Loader(corpus, seq_len=9, global_batch=1, ledger=tmp_path / "ledger", prefetch=0)
+    assert sum(batch.num_targets for batch in with_ledger) == sum(
+        int(batch.loss_mask.sum()) for batch in tr.Loader(corpus, seq_len=9, global_batch=1)
+    )
     again = pickle.loads(pickle.dumps(first))
     assert again.targets.tolist() == first.targets.tolist()
     assert again.num_targets == first.num_targets

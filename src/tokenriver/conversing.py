@@ -76,6 +76,8 @@ class _Chunk:
 def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[Examples]:
     """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown."""
     with ThreadPoolExecutor(1) as encoder:
+        # the encoder serves one thread, so it is compared with the reference before it encodes anything
+        checked = encoder.submit(chat.tokenizer.self_check) if chat.tokenizer.encoder == "fast" else None
         waiting: deque[tuple[_Chunk, Future[TokenBatch]]] = deque()
         for chunk in _rendered(files, chat, wanted, tally):
             waiting.append((chunk, encoder.submit(chat.encode, chunk.rendered)))
@@ -83,6 +85,8 @@ def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally
                 yield _fitted(files, waiting.popleft(), wanted, tally)
         while waiting:
             yield _fitted(files, waiting.popleft(), wanted, tally)
+        if checked is not None:
+            checked.result()
 
 
 def _rendered(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[_Chunk]:

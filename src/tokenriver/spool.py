@@ -150,8 +150,8 @@ def num_trained(lengths: Int64, mask: Bools) -> Int64:
     """(k,) trained ids of examples of these lengths, whose masks lie end to end. The first id of an example does not
     count: where examples stay whole it is nobody's target."""
     places, ends = np.flatnonzero(mask), np.cumsum(lengths)
-    before: Int64 = np.searchsorted(places, np.minimum(ends - lengths + 1, ends))
-    trained: Int64 = np.searchsorted(places, ends) - before
+    upto, first = np.searchsorted(places, ends), np.searchsorted(places, np.minimum(ends - lengths + 1, ends))
+    trained: Int64 = upto - first
     return trained
 
 
