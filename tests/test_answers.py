@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenriver.answers import (
@@ -102,6 +102,7 @@ def test_a_number_behind_the_mark_is_the_gold_answer(
     assert gold_answer(text) == gold_answer_of_hdf5(text) == extract_number(text) == value
 
 
+@settings(max_examples=60)
 @given(st.text("<answer>/#$,.-+ 0123456789\u0664e", max_size=60))
 def test_any_text_gives_a_finite_number_or_none(text: str) -> None:
     number, gold = extract_number(text), gold_answer(text)

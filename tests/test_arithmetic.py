@@ -45,7 +45,7 @@ LEVEL = st.builds(
 ) | st.builds(lambda low, span: Level(low, low + span, "+/"), st.integers(-6, 6), st.integers(1, 5))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(LEVEL, st.integers(-3, 3))
 def test_every_problem_of_a_level_comes_once_and_is_right(level: Level, seed: int) -> None:
     made = list(problems(level.size, seed=seed, level=level))

@@ -112,6 +112,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
             assert not (tmp_path / out / "manifest.json").exists()
     with pytest.raises(InputError, match="shuffle: got it with a corpus"):
         tr.preference(source, tmp_path / "corpus2", shuffle=0)
+    # a run that failed stands in nobody's way
+    assert tr.preference(source, tmp_path / "corpus4", turns=True).kept == 4
     with pytest.raises(InputError, match="is one of the inputs"):
         tr.preference(source, source)
     (tmp_path / "x.txt").write_text("text")

@@ -44,6 +44,7 @@ def preference(
     max_per_dataset: int | None = None,
     like: str | None = None,
     keep_differing: bool = False,
+    turns: bool = False,
     shuffle: int | None = None,
     tokenizer: str | Path | Tokenizer = "gpt2",
     template: str = "plain",
@@ -59,10 +60,11 @@ def preference(
 
     `dataset`: hh, ultrafeedback, both or auto, which takes prompt-and-texts as well; at most `max_per_dataset` pairs of
     each. Rows whose sides differ in their prompts are dropped, or kept with that of the chosen side
-    (`keep_differing`). `like` "pile-hdf5" has the HDF5 project's rules; `shuffle` puts the lines of a file into the
-    order of Python's own generator of that seed. Rows without a pair are counted by reason and listed in a side file.
-    InputError for inputs without any, or more bad rows than `max_bad` (of at least 10)."""
-    asked = _Asked(dataset, like, keep_differing, max_per_dataset, ExampleLimits(on_bad, max_bad))
+    (`keep_differing`). `turns` makes the prompts of transcripts, HH-RLHF's, into messages. `like` "pile-hdf5" has the
+    HDF5 project's rules; `shuffle` puts the lines of a file into the order of Python's own generator of that seed. Rows
+    without a pair are counted by reason and listed in a side file. InputError for inputs without any, or more bad rows
+    than `max_bad` (of at least 10)."""
+    asked = _Asked(dataset, like, keep_differing, turns, max_per_dataset, ExampleLimits(on_bad, max_bad))
     asked.check()
     files, path = find_records(inputs, include), Path(out)
     tally = Tally(asked.limits)
@@ -104,6 +106,7 @@ class _Asked:
     dataset: str
     like: str | None
     keep_differing: bool
+    turns: bool
     most: int | None
     limits: ExampleLimits
 
@@ -120,13 +123,13 @@ class _Asked:
     def plan(self, files: Sequence[InputFile]) -> dict[str, Any]:
         """All of it that determines the pairs, as values of JSON."""
         inputs = [[file.name, sha256_file(file.path)] for file in files]
-        rules = [self.dataset, self.like, self.keep_differing, self.most]
+        rules = [self.dataset, self.like, self.keep_differing, self.turns, self.most]
         return {"inputs": inputs, "rules": rules}
 
 
 def _pairs(asked: _Asked, files: Sequence[InputFile], tally: Tally, progress: Progress | None) -> Iterator[PairRow]:
     module = registry.load("examples", KIND)
-    rules = module.Rules(asked.dataset, asked.like or "", asked.keep_differing)
+    rules = module.Rules(asked.dataset, asked.like or "", asked.keep_differing, asked.turns)
     for file, line, record in each_record(files, tally, progress):
         made = module.example(record, rules)
         if made in module.FAULTS:

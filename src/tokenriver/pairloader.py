@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from tokenriver.corpus import Corpus
-from tokenriver.errors import InputError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.paircorpus import ROWS
-from tokenriver.rounds import Rounds, Sizes, Turn, rows_per_sample
+from tokenriver.rounds import Round, Rounds, Sizes, rows_per_sample
 from tokenriver.types import IGNORE, Bools, Int64
 
 CUTS = ("prompt", "drop", "right")
@@ -39,7 +39,8 @@ class PairBatch:
     """(2, B): ids of each row without its padding; 0 in filler."""
     sample_ids: Int64
     """(B,): which pair of the corpus, -1 for filler."""
-    turn: Turn
+    place: Round
+    """Where in the run it is."""
 
     @property
     def chosen_ids(self) -> Int64:
@@ -92,21 +93,21 @@ class PairBatch:
     @property
     def row_numbers(self) -> Int64:
         """(B,): the number of each pair in the run; both of its rows have it. -1 for filler."""
-        return self.turn.row_numbers
+        return self.place.row_numbers
 
     @property
     def step(self) -> int:
-        return self.turn.step
+        return self.place.step
 
     @property
     def micro(self) -> int:
         """Which micro-batch of its step it is, from 0."""
-        return self.turn.micro
+        return self.place.micro
 
     @property
     def state(self) -> dict[str, Any]:
         """The run's state after this micro-batch, the step's start until it is the last one."""
-        return self.turn.state
+        return self.place.state
 
 
 class PairLoader:
@@ -178,7 +179,7 @@ class PairLoader:
 
     def batch(self, step: int, micro: int = 0) -> PairBatch:
         """A micro-batch of any step from the last state on; the loader does not move."""
-        return self._make(self._rounds.turn(step, micro))
+        return self._make(self._rounds.at(step, micro))
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the last batch given out: under 256 bytes as JSON, the same on all ranks."""
@@ -189,9 +190,9 @@ class PairLoader:
         differs of corpus, order, packing (max_length and cut) and seed, unless `allow` has it."""
         self._rounds.load(state, allow)
 
-    def _make(self, turn: Turn) -> PairBatch:
-        rows, filled = self._rows, turn.samples >= 0
-        pairs = np.where(filled, rows.pairs[turn.samples], -1)
+    def _make(self, place: Round) -> PairBatch:
+        rows, filled = self._rows, place.samples >= 0
+        pairs = np.where(filled, rows.pairs[place.samples], -1)
         documents = (ROWS * pairs + np.arange(ROWS)[:, None]).ravel()
         lengths = np.where(documents >= 0, rows.sizes[documents], 0)
         starts = rows.starts[documents]
@@ -206,7 +207,7 @@ class PairLoader:
         assert self._corpus.loss_mask is not None, "refused in the beginning"
         mask[inside] = self._corpus.loss_mask.at((starts[:, None] + columns)[inside])
         shape = (ROWS, len(pairs))
-        return PairBatch(ids.reshape(*shape, width), mask.reshape(*shape, width), lengths.reshape(shape), pairs, turn)
+        return PairBatch(ids.reshape(*shape, width), mask.reshape(*shape, width), lengths.reshape(shape), pairs, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ def lay_pairs(corpus: Corpus, max_length: int, cut: str) -> PairRows:
     """Where the rows of all pairs lie when none is longer than max_length."""
     ends = corpus.doc_ends()
     if len(ends) % ROWS:
-        raise InputError(f"{corpus.path}: documents: got {len(ends)}, expected {ROWS} for each pair; make it anew")
+        raise FormatError(f"{corpus.path}: documents: got {len(ends)}, expected {ROWS} for each pair; make it anew")
     starts = np.append(0, ends[:-1])
     lengths = ends - starts
     sizes = np.minimum(lengths, max_length)

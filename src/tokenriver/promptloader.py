@@ -24,7 +24,7 @@ from tokenriver.errors import InputError, LimitError
 from tokenriver.examplefile import ExampleLimits, Tally, each_record, find_records
 from tokenriver.files import sha256_file
 from tokenriver.messages import Message
-from tokenriver.rounds import Rounds, Sizes, Turn
+from tokenriver.rounds import Round, Rounds, Sizes
 from tokenriver.types import Bools, Int64
 
 TOO_LONG = ("drop", "fail")
@@ -47,7 +47,8 @@ class PromptBatch:
     """(B,) the texts; empty for filler."""
     sample_ids: Int64
     """(B,) which row of the file, from 0, however many are left out; -1 for filler."""
-    turn: Turn
+    place: Round
+    """Where in the run it is."""
 
     @property
     def rows(self) -> list[Int64]:
@@ -57,21 +58,21 @@ class PromptBatch:
     @property
     def row_numbers(self) -> Int64:
         """(B,) the number of each prompt in the run, -1 for filler."""
-        return self.turn.row_numbers
+        return self.place.row_numbers
 
     @property
     def step(self) -> int:
-        return self.turn.step
+        return self.place.step
 
     @property
     def micro(self) -> int:
         """Which micro-batch of its step it is, from 0."""
-        return self.turn.micro
+        return self.place.micro
 
     @property
     def state(self) -> dict[str, Any]:
         """The run's state after this micro-batch, the step's start until it is the last one."""
-        return self.turn.state
+        return self.place.state
 
 
 class PromptLoader:
@@ -147,7 +148,7 @@ class PromptLoader:
 
     def batch(self, step: int, micro: int = 0) -> PromptBatch:
         """A micro-batch of any step from the last state on; the loader does not move."""
-        return self._make(self._rounds.turn(step, micro))
+        return self._make(self._rounds.at(step, micro))
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the last batch given out: under 256 bytes as JSON, the same on all ranks."""
@@ -158,8 +159,8 @@ class PromptLoader:
         differs of corpus (file, template, tokenizer), order, packing (max_length) and seed, unless `allow` has it."""
         self._rounds.load(state, allow)
 
-    def _make(self, turn: Turn) -> PromptBatch:
-        samples = np.where(turn.samples >= 0, self._kept[turn.samples], -1)
+    def _make(self, place: Round) -> PromptBatch:
+        samples = np.where(place.samples >= 0, self._kept[place.samples], -1)
         lengths = np.where(samples >= 0, self._lengths[samples], 0)
         width = int(lengths.max(initial=1))
         ids = np.full((len(samples), width), self._pad_id, np.int64)
@@ -168,7 +169,7 @@ class PromptLoader:
         ids[mask] = self._ids[places[mask]]
         gold = np.where(samples >= 0, self._prompts.gold[samples], math.nan)
         texts = [self._prompts.texts[sample] if sample >= 0 else "" for sample in samples.tolist()]
-        return PromptBatch(ids, mask, lengths, gold, texts, samples, turn)
+        return PromptBatch(ids, mask, lengths, gold, texts, samples, place)
 
 
 @dataclass(frozen=True, slots=True)

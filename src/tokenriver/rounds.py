@@ -24,7 +24,7 @@ def rows_per_sample(options: Mapping[str, Any]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Round:
     """One micro-batch of a rank."""
 
     step: int
@@ -71,7 +71,7 @@ class Sizes:
 
 
 class Rounds:
-    """The run of one rank: turn after turn, a state, and any turn at once."""
+    """The run of one rank: micro-batch after micro-batch, a state, and any of them at once."""
 
     _row: int
     _step: int
@@ -101,7 +101,7 @@ class Rounds:
             return None
         return self._step + -(-(self._end - self._row) // self.sizes.global_batch)
 
-    def turn(self, step: int, micro: int) -> Turn:
+    def at(self, step: int, micro: int) -> Round:
         """Any micro-batch of the run from the last state on."""
         sizes, last = self.sizes, self.num_steps
         if not self._step <= step or (last is not None and step >= last) or not 0 <= micro < sizes.micros:
@@ -116,23 +116,23 @@ class Rounds:
         samples = np.full(sizes.places, -1, np.int64)
         samples[filled] = self.sampler.locate(numbers[filled])[0]
         done = step + (micro == sizes.micros - 1)
-        return Turn(step, micro, samples, np.where(filled, numbers, -1), self._state(done))
+        return Round(step, micro, samples, np.where(filled, numbers, -1), self._state(done))
 
-    def __iter__(self) -> Iterator[Turn]:
-        """Turns from where the run stands to its end; it stands behind each as it is given out. A run that a loop has
+    def __iter__(self) -> Iterator[Round]:
+        """Micro-batches from where the run stands to its end; it stands behind each as it is given out. A run that a loop has
         ended serves its length once more."""
         if self._ended:
             self._stand(self._row_of(self._at), self._at, again=True)
         while self.num_steps is None or self._at < self.num_steps:
-            turn = self.turn(self._at, self._micro)
+            place = self.at(self._at, self._micro)
             self._micro += 1
             if self._micro == self.sizes.micros:
                 self._at, self._micro = self._at + 1, 0
-            yield turn
+            yield place
         self._ended = True
 
     def state(self) -> dict[str, Any]:
-        """The state of the last turn given out."""
+        """The state of the last one given out."""
         return self._state(self._at)
 
     def load(self, state: Mapping[str, Any], allow: Collection[str] = ()) -> None:

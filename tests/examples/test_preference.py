@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenriver.examples.preference import DROPS, FAULTS, Pair, Rules, example
@@ -104,6 +104,17 @@ def test_differing_prompts_may_be_kept() -> None:
     assert example(record, Rules(like="pile-hdf5")) == Pair("ultrafeedback", "r", "a", "b")
 
 
+def test_transcripts_become_turns() -> None:
+    prompt = "\n\nHuman: p\n\nq \n\nAssistant: x\n\nHuman: y"
+    record = {"chosen": f"{prompt}\n\nAssistant: a", "rejected": f"{prompt}\n\nAssistant: b"}
+    turns = [user("p\n\nq"), answer("x"), user("y")]
+    assert example(record, Rules(turns=True)) == Pair("hh", turns, "a", "b")
+    assert example(PAIRS[0][0], Rules(turns=True)) == Pair("hh", "q", "a", "b")
+    for prompt in ("Human", "text\n\nHuman: q", "\n\nHuman: q\n\nAssistant: r", "\n\nHuman:\n\nHuman: q"):
+        record = {"chosen": f"{prompt}\n\nAssistant: a", "rejected": f"{prompt}\n\nAssistant: b"}
+        assert example(record, Rules(turns=True)) == "no-turns"
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.just(ASKED + "x"),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["role", "content", "x"]), inner),
@@ -114,9 +125,10 @@ VALUES = st.recursive(
 RECORDS = st.dictionaries(st.sampled_from(["prompt", "chosen", "rejected", "x"]), VALUES)
 
 
-@given(RECORDS, st.sampled_from(["", "pile-hdf5"]))
-def test_any_record_gives_a_pair_or_a_known_reason(record: dict[str, Any], like: str) -> None:
-    made = example(record, Rules(like=like))
+@settings(max_examples=60)
+@given(RECORDS, st.sampled_from(["", "pile-hdf5"]), st.booleans())
+def test_any_record_gives_a_pair_or_a_known_reason(record: dict[str, Any], like: str, turns: bool) -> None:
+    made = example(record, Rules(like=like, turns=turns))
     if isinstance(made, str):
         assert made in DROPS + FAULTS
     else:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import naive_order
 import tokenriver as tr
+from tokenriver import pairloader
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.pairloader import PairBatch, PairLoader
 from tokenriver.types import IGNORE
@@ -81,7 +83,7 @@ def shows(batch: PairBatch, rows: list[list[Row]], max_length: int, cut: str) ->
     return [pair for pair in batch.sample_ids.tolist() if pair >= 0]
 
 
-@pytest.mark.parametrize("history", range(40))
+@pytest.mark.parametrize("history", range(30))
 def test_every_pair_comes_once(corpus: tr.Corpus, rows: list[list[Row]], history: int) -> None:
     dice = random.Random(history)
     cut = dice.choice(("prompt", "drop", "right"))
@@ -152,6 +154,16 @@ def test_what_is_left_out_is_counted(corpus: tr.Corpus, rows: list[list[Row]]) -
     assert PairLoader(corpus, max_length=shortest, global_batch=1).num_pairs >= 1
     with pytest.raises(LimitError, match=f"which no pair fits into.* has {shortest} ids"):
         PairLoader(corpus, max_length=shortest - 1, global_batch=1)
+
+
+@pytest.mark.parametrize("ids", [1, 50, 400])
+def test_masks_are_looked_at_in_blocks_of_any_size(
+    corpus: tr.Corpus, rows: list[list[Row]], ids: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairloader, "BLOCK_IDS", ids)
+    ends = corpus.doc_ends()
+    found = ends - pairloader.answer_starts(corpus, np.append(0, ends[:-1]), ends)
+    assert found.tolist() == [row.answer for pair in rows for row in pair]
 
 
 def test_a_batch_of_any_step_and_a_run_once_more(corpus: tr.Corpus) -> None:

@@ -30,6 +30,7 @@ Train = Annotated[Literal["last", "all"], typer.Option("--train", help="Which an
 KeepDiffering = Annotated[
     bool, typer.Option("--keep-differing", help="Keep pairs of different prompts, with that of the chosen side.")
 ]
+Turns = Annotated[bool, typer.Option("--turns", help="Make the prompts of transcripts into messages.")]
 Like = Annotated[Literal["pile-hdf5"] | None, typer.Option("--like", help="Split rows as the HDF5 project does.")]
 Shuffle = Annotated[
     int | None, typer.Option("--shuffle", metavar="SEED", help="Shuffle the lines as Python's own generator does.")
@@ -45,6 +46,7 @@ def run(
     template: Template = "plain",
     train: Train = "last",
     keep_differing: KeepDiffering = False,
+    turns: Turns = False,
     like: Like = None,
     shuffle: Shuffle = None,
     json: option.Json = False,
@@ -69,6 +71,7 @@ def run(
             max_per_dataset=max_per_dataset,
             like=like,
             keep_differing=keep_differing,
+            turns=turns,
             shuffle=shuffle,
             tokenizer=tokenriver.load_tokenizer(given, search=_environment.tokenizer_folders()) if encodes else given,
             template=template,

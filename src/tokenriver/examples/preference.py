@@ -6,6 +6,7 @@ sides to one prompt and keep texts as they are, but for the white space around H
 project (`like`) take the first side's prompt, or the field's, whatever the other says, and strip everything.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,13 +20,15 @@ DATASETS["auto"] = (HH, ULTRAFEEDBACK, STRINGS)
 
 NO_MARKER, NO_ANSWER = "no-marker", "no-answer"
 EMPTY_PROMPT, EMPTY_ANSWER = "empty-prompt", "empty-answer"
-IDENTICAL, DIFFERING = "identical-answers", "prompts-differ"
-DROPS = (NO_MARKER, NO_ANSWER, EMPTY_PROMPT, EMPTY_ANSWER, IDENTICAL, DIFFERING)
+IDENTICAL, DIFFERING, NO_TURNS = "identical-answers", "prompts-differ", "no-turns"
+DROPS = (NO_MARKER, NO_ANSWER, EMPTY_PROMPT, EMPTY_ANSWER, IDENTICAL, DIFFERING, NO_TURNS)
 """Why a record that is as it should be gives no pair."""
 FIELD_MISSING, NOT_A_STRING, NOT_MESSAGES = "field-missing", "not-a-string", "not-messages"
 MESSAGE_FIELD, OTHER_DATASET = "message-field", "other-dataset"
 FAULTS = (FIELD_MISSING, NOT_A_STRING, NOT_MESSAGES, MESSAGE_FIELD, OTHER_DATASET)
 
+_SPEAKER = re.compile(r"\n\n(Human|Assistant):")
+_ROLES = {"Human": "user", "Assistant": "assistant"}
 Turns = list[dict[str, str]]
 
 
@@ -46,6 +49,8 @@ class Rules(NamedTuple):
     like: str = ""
     keep_differing: bool = False
     """Pairs whose sides have different prompts are kept, with the prompt of the chosen side."""
+    turns: bool = False
+    """The prompt of a transcript becomes messages."""
 
 
 def example(record: Json, rules: Rules) -> Pair | str:
@@ -88,7 +93,18 @@ def _transcripts(chosen: str, rejected: str, rules: Rules) -> Pair | str:
     prompt = prompt.strip()
     if other.strip() != prompt and not (rules.like or rules.keep_differing):
         return DIFFERING
-    return Pair(HH, prompt, answer.strip(), worse.strip())
+    turns = _split(prompt) if rules.turns and prompt else prompt
+    return Pair(HH, _shortest(turns), answer.strip(), worse.strip()) if turns or not prompt else NO_TURNS
+
+
+def _split(prompt: str) -> Turns:
+    """The messages of a transcript; none if it is not made of turns with something in each, a person's last."""
+    before, *parts = _SPEAKER.split("\n\n" + prompt)
+    speakers, contents = parts[::2], [content.strip() for content in parts[1::2]]
+    if before.strip() or not all(contents) or speakers[-1:] != ["Human"]:
+        return []
+    pairs = zip(speakers, contents, strict=True)
+    return [{"role": _ROLES[speaker], "content": content} for speaker, content in pairs]
 
 
 def _texts(record: Json, rules: Rules) -> Pair | str:
