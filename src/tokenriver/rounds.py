@@ -119,8 +119,8 @@ class Rounds:
         return Round(step, micro, samples, np.where(filled, numbers, -1), self._state(done))
 
     def __iter__(self) -> Iterator[Round]:
-        """Micro-batches from where the run stands to its end; it stands behind each as it is given out. A run that a loop has
-        ended serves its length once more."""
+        """Micro-batches from where the run stands to its end; it stands behind each as it is given out. A run that a
+        loop has ended serves its length once more."""
         if self._ended:
             self._stand(self._row_of(self._at), self._at, again=True)
         while self.num_steps is None or self._at < self.num_steps:
