@@ -73,6 +73,11 @@ def test_what_a_completion_answers_and_earns_where_42_is_right(text: str) -> Non
         ("#### 1/2", SEVERAL_NUMBERS),
         ("#### 1 / 2", SEVERAL_NUMBERS),
         ("#### 3:30", SEVERAL_NUMBERS),
+        ("#### 3 1/2", SEVERAL_NUMBERS),
+        ("#### 10 000", SEVERAL_NUMBERS),
+        ("#### 10'000", SEVERAL_NUMBERS),
+        ("#### 72 (48 + 24)", 72.0),
+        ("#### 72\n5 more", 72.0),
         ("#### 5-7", SEVERAL_NUMBERS),
         ("#### 12,5", MALFORMED_NUMBER),
         ("#### 1,23,456", MALFORMED_NUMBER),
@@ -116,6 +121,15 @@ def test_long_and_hostile_completions() -> None:
     for text in ("9" * 100_000, "<answer>" * 20_000, "####" * 50_000, "1," * 50_000, "<answer>" * 9 + "x" * 10**5):
         extract_number(text)
         assert reward(text, 1.0) == 0.0
+    for text in (
+        "1" * 10**5 + "/1",
+        "1." * 10**5,
+        "1,111" + ",111" * 10**5 + "/2",
+        ("1" + " " * 300) * 300,
+        "-" * 10**5,
+    ):
+        assert isinstance(gold_answer(text), str)
+        assert isinstance(gold_answer("#### " + text), str)
     assert extract_number("9" * 400) is None
     with pytest.raises(InputError, match="gold: got nan"):
         reward("1", math.nan)

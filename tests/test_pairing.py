@@ -60,6 +60,8 @@ def test_a_corpus(tmp_path: Path, quick_disk: None) -> None:
     assert report.bad == {"not-a-string": 1, "not-renderable": 1}
     assert report.dropped == {"identical-answers": 1}
     assert (report.rows, report.kept) == (7, 4)
+    listed = [json.loads(line) for line in (tmp_path / "c" / "bad_rows.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["reason"]) for row in listed] == [(4, "not-a-string"), (6, "not-renderable")]
     corpus = tr.open_corpus(tmp_path / "c")
     assert corpus.num_documents == 8
     assert corpus.manifest is not None
@@ -114,6 +116,8 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
         tr.preference(source, tmp_path / "corpus2", shuffle=0)
     # a run that failed stands in nobody's way
     assert tr.preference(source, tmp_path / "corpus4", turns=True).kept == 4
+    with pytest.raises(InputError, match=r"out: got a name in \.gz, expected one in \.jsonl"):
+        tr.preference(source, tmp_path / "out.jsonl.gz")
     with pytest.raises(InputError, match="is one of the inputs"):
         tr.preference(source, source)
     (tmp_path / "x.txt").write_text("text")

@@ -22,11 +22,11 @@ CORRECT, FORM = 1.0, 0.2
 
 _NUMBER = r"(-?)\$?([0-9][0-9,]*(?:\.[0-9]+)?)"
 _LOOSE, _LOOSE_MARKED = re.compile(_NUMBER), re.compile(MARK + r"\s*" + _NUMBER)
-# commas part groups of three; nothing before or behind makes another number of it: 12,5 1/2 3:30 5-7 2^10 1e9
+# commas part groups of three; nothing before or behind makes another number of it: 12,5 1/2 3:30 5-7 2^10 1e9 10 000
 _WHOLE_NUMBER = (
     r"(?<![0-9])(?<![0-9][.,/:^])[$\u20ac\u00a3]?((?<![0-9A-Za-z)])[-\u2212])?[$\u20ac\u00a3]?"
     r"([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
-    r"(?![0-9]|[.,][0-9]|[eE][-+]?[0-9]|\s*[/^:\-\u2013\u2212]\s*\.?[0-9])"
+    r"(?![0-9]|[.,][0-9]|[ \u00a0\u202f']+\.?[0-9]|[eE][-+]?[0-9]|\s*[/^:\-\u2013\u2212]\s*\.?[0-9])"
 )
 _STRICT, _STRICT_MARKED = re.compile(_WHOLE_NUMBER), re.compile(MARK + r"\s*" + _WHOLE_NUMBER)
 

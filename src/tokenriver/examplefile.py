@@ -6,7 +6,7 @@ Rows that gave nothing stand in a side file, which is there only if there are an
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -112,11 +112,12 @@ class Tally:
         names = {"dropped": self.dropped, "bad": self.bad, "notes": self.notes, "unused_fields": self.unused}
         return {"rows": self.rows, **{name: dict(sorted(counter.items())) for name, counter in names.items()}}
 
-    def listed(self, files: Sequence[InputFile]) -> Iterator[bytes]:
-        """The lines of the side file, in the order of the rows."""
+    def listed(self, files: Sequence[InputFile], reasons: Collection[str] | None = None) -> Iterator[bytes]:
+        """A line for each row without an example, in the order of the rows; those of some reasons alone, if given."""
         order = {file.name: place for place, file in enumerate(files)}
         for name, line, reason in sorted(self.side, key=lambda row: (order[row[0]], row[1])):
-            yield dump({"file": name, "line": line, "reason": reason})
+            if reasons is None or reason in reasons:
+                yield dump({"file": name, "line": line, "reason": reason})
 
     def check(self, files: Sequence[InputFile], kept: int) -> None:
         """InputError if nothing is kept, or too many rows are bad."""

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tokenriver.buildplan import BAD_ROWS_NAME
 from tokenriver.chat import Chat
 from tokenriver.errors import InputError
 from tokenriver.examplefile import Tally
-from tokenriver.files import sha256_file
+from tokenriver.files import AtomicFile, sha256_file
 from tokenriver.inputs import InputFile
-from tokenriver.manifest import Manifest, SourceInfo, tokenizer_info
+from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, tokenizer_info
 from tokenriver.messages import Message, Rendered
 from tokenriver.spool import ExampleWriter, write_examples
 from tokenriver.types import Bools, Int64, TokenBatch
@@ -57,9 +58,34 @@ def write_pairs(
         for made in _batched(_render(chat, rows, tally)):
             _add(writer, made, chat.encode([side for one in made for side in one.sides]), files, tally, lengths)
         tally.check(files, lengths.rows // ROWS)
-        counts = {**tally.counts(), "kept": lengths.rows // ROWS, "datasets": dict(sorted(tally.kinds.items()))}
-        balance = {"examples": {**counts, **lengths.facts()}}
-        return writer.commit(tokenizer=tokenizer_info(chat.tokenizer), sources=_sources(files, tally), balance=balance)
+        return writer.commit(
+            tokenizer=tokenizer_info(chat.tokenizer),
+            sources=_sources(files, tally),
+            balance=_balance(tally, lengths),
+            bad_rows=_list_bad(out / BUILD_FOLDER / BAD_ROWS_NAME, tally, files),
+        )
+
+
+def _balance(tally: Tally, lengths: "_Lengths") -> dict[str, Any]:
+    """Rows by their fate, as manifests of examples have them, and what else a report says."""
+    counts = tally.counts()
+    own = {"kept": lengths.rows // ROWS, "datasets": dict(sorted(tally.kinds.items())), **lengths.facts()}
+    return {
+        "rows": counts["rows"],
+        "bad_rows": counts["bad"],
+        "documents": {"dropped": counts["dropped"]},
+        "notes": counts["notes"],
+        "examples": {**counts, **own},
+    }
+
+
+def _list_bad(path: Path, tally: Tally, files: Sequence[InputFile]) -> Path | None:
+    """The bad rows, to be put beside the corpus; None if there are none."""
+    lines = list(tally.listed(files, tally.bad))
+    if lines:
+        with AtomicFile(path) as file:
+            file.write(b"".join(lines))
+    return path if lines else None
 
 
 def _sources(files: Sequence[InputFile], tally: Tally) -> list[SourceInfo]:

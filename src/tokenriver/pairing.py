@@ -68,6 +68,8 @@ def preference(
     asked.check()
     files, path = find_records(inputs, include), Path(out)
     tally = Tally(asked.limits)
+    if path.suffix in (".json", ".gz", ".zst", ".parquet"):
+        raise InputError(f"{path}: out: got a name in {path.suffix}, expected one in .jsonl, or that of a folder")
     if path.suffix == ".jsonl":
         lines = _lines(_pairs(asked, files, tally, progress), shuffle)
         return write_rows(path, files, tally, lines, lambda: {"datasets": dict(sorted(tally.kinds.items()))})

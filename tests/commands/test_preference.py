@@ -39,7 +39,10 @@ def test_a_corpus(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert shown in ran.out
     value = tokenriver(capsys, *words, "--json").json()
     assert value["kept"] == tr.PairLoader(tr.open_corpus(tmp_path / "c"), max_length=99, global_batch=1).num_pairs
-    assert tokenriver(capsys, "info", tmp_path / "c").code == 0
+    ran = tokenriver(capsys, "info", tmp_path / "c")
+    assert ran.code == 0
+    for shown in ("rows read", "dropped: empty-answer"):
+        assert shown in ran.out
     assert tokenriver(capsys, "verify", tmp_path / "c").code == 0
     ran = tokenriver(capsys, "batches", tmp_path / "c", "--seq-len", "8", "--batch-size", "1")
     assert ran.code == 1

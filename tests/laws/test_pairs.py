@@ -14,9 +14,11 @@ import pytest
 import naive_order
 import tokenriver as tr
 from tokenriver import pairloader
-from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
+from tokenriver.manifest import SourceInfo, tokenizer_info
 from tokenriver.pairloader import PairBatch, PairLoader
-from tokenriver.types import IGNORE
+from tokenriver.spool import ExampleWriter, write_examples
+from tokenriver.types import IGNORE, TokenBatch
 
 PAIRS = 11
 
@@ -223,4 +225,17 @@ def test_a_corpus_of_documents_is_refused(tmp_path: Path, quick_disk: None) -> N
     (tmp_path / "a.jsonl").write_text('{"text": "abc"}\n')
     tr.build(tmp_path / "a.jsonl", tmp_path / "c", tokenizer="byte")
     with pytest.raises(InputError, match="got no corpus of pairs"):
+        PairLoader(tr.open_corpus(tmp_path / "c"), max_length=8, global_batch=1)
+
+
+def test_a_corpus_that_lacks_a_row_is_refused(tmp_path: Path, quick_disk: None) -> None:
+    lengths, mask = np.array([2, 3, 2]), np.array([False, True, False, True, True, False, True])
+    plan = {"kind": "preference", "rows_per_sample": 2}
+    with write_examples(tmp_path / "c", plan, dtype="uint16") as writer:
+        assert isinstance(writer, ExampleWriter)
+        batch = TokenBatch(np.arange(7, dtype=np.uint32), lengths, mask)
+        writer.add("train", batch, np.zeros(3, np.int64), np.zeros(3, np.int32))
+        source = SourceInfo("a.jsonl", 1, None, "jsonl", "", 1)
+        writer.commit(tokenizer=tokenizer_info(tr.load_tokenizer("byte")), sources=[source], balance={})
+    with pytest.raises(FormatError, match="documents: got 3, expected 2 for each pair"):
         PairLoader(tr.open_corpus(tmp_path / "c"), max_length=8, global_batch=1)
