@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import tokenriver as tr
 from small_builds import files_of
-from tokenriver import conversing, records
+from tokenriver import records
+from tokenriver.against import record_texts
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.types import IGNORE
 
@@ -122,7 +123,6 @@ def test_the_work_can_be_cut_anywhere(
         except InputError:
             return
         patch.setattr(records, "LINES", lines)
-        patch.setattr(conversing, "AHEAD", 0)
         tr.sft(path, folder / "cut", **options)
     assert files_of(folder / "whole") == files_of(folder / "cut")
     found = sorted(t for split in report.splits for t in trained(tr.open_corpus(folder / "whole", split=split)))
@@ -161,6 +161,10 @@ def test_several_inputs_and_options_that_differ(tmp_path: Path, quick_disk: None
     corpus = tr.open_corpus(tmp_path / "c")
     assert trained(corpus) == ["A|", "<think>B</think><answer>2</answer>|"]
     assert corpus.source(1) == ("b.json", 0)
+    assert corpus.manifest is not None
+    assert record_texts(corpus.manifest, [("b.json", 0)], tmp_path) == {
+        ("b.json", 0): b'{"question":"Q","answer":"B #### 2"}'
+    }
     with pytest.raises(MismatchError, match="holds another corpus"):
         tr.sft(one, tmp_path / "c", tokenizer="byte")
     last = make(
