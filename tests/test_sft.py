@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,7 +106,7 @@ def test_long_examples(tmp_path: Path, quick_disk: None) -> None:
     assert dropped.lengths["1"] == most - 2
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=12)), min_size=1, max_size=12),
     lines=st.integers(1, 5),
@@ -176,6 +178,18 @@ def test_several_inputs_and_options_that_differ(tmp_path: Path, quick_disk: None
         train="last",
     )
     assert trained(last) == ["a|"]
+
+
+def test_records_in_parquet(tmp_path: Path, quick_disk: None) -> None:
+    talk = [{"role": "user", "content": "Q", "name": None}, {"role": "assistant", "content": "A", "name": None}]
+    named = [{**talk[0], "name": "Eve"}, talk[1]]
+    pq.write_table(pa.Table.from_pylist([{"messages": talk}, {"messages": named}]), tmp_path / "a.parquet")
+    corpus = make(tmp_path / "a.parquet", tmp_path / "c")
+    assert trained(corpus) == ["A|", "A|"]
+    assert corpus.manifest is not None
+    assert corpus.manifest.balance["notes"] == {"field-not-rendered": 1}
+    with pytest.raises(InputError, match="got a corpus of examples, expected one of texts"):
+        tr.verify(tmp_path / "c", against_inputs=True, tokenizer="byte")
 
 
 def test_what_is_refused(tmp_path: Path, quick_disk: None) -> None:

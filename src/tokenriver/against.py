@@ -225,6 +225,8 @@ def _framing(manifest: Manifest) -> _Framing:
     made_by = manifest.tokenizer
     eos, bos = (None, None) if made_by is None else (made_by.eos_id, made_by.bos_id)
     known = {"eos-after": (None, eos), "eos-before": (eos, None), "bos-eos": (bos, eos), "none": (None, None)}
+    if manifest.framing == EXAMPLE:
+        raise InputError("framing: got a corpus of examples, expected one of texts; verify it without its inputs")
     if manifest.framing not in known:
         raise InputError(f"framing: got {manifest.framing!r}, expected one of {', '.join(known)}")
     return _Framing(*known[manifest.framing])
