@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenriver as tr
 from small_builds import files_of
-from tokenriver import conversing, records
+from tokenriver import records
+from tokenriver.against import record_texts
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.types import IGNORE
 
@@ -103,7 +106,7 @@ def test_long_examples(tmp_path: Path, quick_disk: None) -> None:
     assert dropped.lengths["1"] == most - 2
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     rows=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=12)), min_size=1, max_size=12),
     lines=st.integers(1, 5),
@@ -122,7 +125,6 @@ def test_the_work_can_be_cut_anywhere(
         except InputError:
             return
         patch.setattr(records, "LINES", lines)
-        patch.setattr(conversing, "AHEAD", 0)
         tr.sft(path, folder / "cut", **options)
     assert files_of(folder / "whole") == files_of(folder / "cut")
     found = sorted(t for split in report.splits for t in trained(tr.open_corpus(folder / "whole", split=split)))
@@ -161,6 +163,10 @@ def test_several_inputs_and_options_that_differ(tmp_path: Path, quick_disk: None
     corpus = tr.open_corpus(tmp_path / "c")
     assert trained(corpus) == ["A|", "<think>B</think><answer>2</answer>|"]
     assert corpus.source(1) == ("b.json", 0)
+    assert corpus.manifest is not None
+    assert record_texts(corpus.manifest, [("b.json", 0)], tmp_path) == {
+        ("b.json", 0): b'{"question":"Q","answer":"B #### 2"}'
+    }
     with pytest.raises(MismatchError, match="holds another corpus"):
         tr.sft(one, tmp_path / "c", tokenizer="byte")
     last = make(
@@ -172,6 +178,18 @@ def test_several_inputs_and_options_that_differ(tmp_path: Path, quick_disk: None
         train="last",
     )
     assert trained(last) == ["a|"]
+
+
+def test_records_in_parquet(tmp_path: Path, quick_disk: None) -> None:
+    talk = [{"role": "user", "content": "Q", "name": None}, {"role": "assistant", "content": "A", "name": None}]
+    named = [{**talk[0], "name": "Eve"}, talk[1]]
+    pq.write_table(pa.Table.from_pylist([{"messages": talk}, {"messages": named}]), tmp_path / "a.parquet")
+    corpus = make(tmp_path / "a.parquet", tmp_path / "c")
+    assert trained(corpus) == ["A|", "A|"]
+    assert corpus.manifest is not None
+    assert corpus.manifest.balance["notes"] == {"field-not-rendered": 1}
+    with pytest.raises(InputError, match="got a corpus of examples, expected one of texts"):
+        tr.verify(tmp_path / "c", against_inputs=True, tokenizer="byte")
 
 
 def test_what_is_refused(tmp_path: Path, quick_disk: None) -> None:

@@ -1,12 +1,10 @@
 """Raw records -> encoded examples: each read by its shape, rendered by a template, encoded chunk by chunk.
 
-While a thread encodes one chunk the next one is parsed and rendered. A record that gives no example is told of with
-the reason, and so is what was cut or left out of the others.
+A record that gives no example is told of with the reason, and so is what was cut or left out of the others. No thread
+helps here: the native encoder keeps the interpreter's lock, and all else needs it.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,8 +26,6 @@ NOTHING = "nothing-to-train"
 TOO_LONG = "too-long"
 CUT_AWAY = "answer-cut-away"
 TRUNCATED = "truncated"
-AHEAD = 2
-"""Chunks that wait for the encoder."""
 
 
 class RecordReader(Protocol):
@@ -64,49 +60,26 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Rows whose conversations are rendered and wait to be encoded."""
+    """What can be encoded of some rows: conversations, the rows' places, and whether each is held out."""
 
-    source: int
-    rows: Records
     rendered: list[Rendered]
-    records: Int64
+    places: Int64
     held: Bools
 
 
 def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[Examples]:
-    """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown."""
-    with ThreadPoolExecutor(1) as encoder:
-        # the encoder serves one thread, so it is compared with the reference before it encodes anything
-        checked = encoder.submit(chat.tokenizer.self_check) if chat.tokenizer.encoder == "fast" else None
-        waiting: deque[tuple[_Chunk, Future[TokenBatch]]] = deque()
-        for chunk in _rendered(files, chat, wanted, tally):
-            waiting.append((chunk, encoder.submit(chat.encode, chunk.rendered)))
-            if len(waiting) > AHEAD:
-                yield _fitted(files, waiting.popleft(), wanted, tally)
-        while waiting:
-            yield _fitted(files, waiting.popleft(), wanted, tally)
-        if checked is not None:
-            checked.result()
-
-
-def _rendered(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[_Chunk]:
+    """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown;
+    MismatchError if the fast encoder is not what its reference is."""
+    if chat.tokenizer.encoder == "fast":
+        chat.tokenizer.self_check()
     for source, file in enumerate(files):
         renderer = _Renderer(file, chat, wanted, tally)
         for rows in read_records(file, SourceOptions()):
             tally.rows[source] += len(rows.rows)
-            rendered, numbers, talks = [], [], []
-            for place, row in enumerate(rows.rows):
-                found = row if isinstance(row, Fault) else renderer.render(row)
-                if isinstance(found, Fault):
-                    tally.fault(file, rows.first + place, rows.offset_of(place), found)
-                    continue
-                rendered.append(found[0])
-                numbers.append(rows.first + place)
-                if wanted.val_fraction:
-                    talks.append(_content(found[1]))
-            held = held_out(talks, wanted.val_fraction) if talks else np.zeros(len(rendered), np.bool_)
-            if rendered:
-                yield _Chunk(source, rows, rendered, np.array(numbers, np.int64), held)
+            chunk = renderer.chunk(rows)
+            if chunk.rendered:
+                batch = chat.encode(chunk.rendered)
+                yield Examples(source, *_fitted(file, rows, chunk, batch, (wanted, tally)))
 
 
 class _Renderer:
@@ -116,8 +89,25 @@ class _Renderer:
         self._module = registry.load("examples", "sft")
         self._reader: RecordReader = self._module.Reader(str(file.path), wanted.shape)
         self._chat, self._roles, self._tally = chat, chat.roles, tally
+        self._file, self._fraction = file, wanted.val_fraction
 
-    def render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
+    def chunk(self, rows: Records) -> _Chunk:
+        """What can be encoded of some rows."""
+        rendered, places, talks = [], [], []
+        hashed = self._fraction > 0
+        for place, row in enumerate(rows.rows):
+            found = row if isinstance(row, Fault) else self._render(row)
+            if isinstance(found, Fault):
+                self._tally.fault(self._file, rows.first + place, rows.offset_of(place), found)
+                continue
+            rendered.append(found[0])
+            places.append(place)
+            if hashed:
+                talks.append(_content(found[1]))
+        held = held_out(talks, self._fraction) if hashed else np.zeros(len(rendered), np.bool_)
+        return _Chunk(rendered, np.array(places, np.int64), held)
+
+    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
         try:
             messages, tools, notes = self._reader.read(row)
         except self._module.Refused as refused:
@@ -142,15 +132,14 @@ def _content(messages: Sequence[Message]) -> bytes:
 
 
 def _fitted(
-    files: Sequence[InputFile], waiting: tuple[_Chunk, Future[TokenBatch]], wanted: Wanted, tally: Tally
-) -> Examples:
-    """A chunk's examples with something to train on, none too long."""
-    chunk, batch = waiting[0], waiting[1].result()
+    file: InputFile, rows: Records, chunk: _Chunk, batch: TokenBatch, asked: tuple[Wanted, Tally]
+) -> tuple[TokenBatch, Int64, Bools]:
+    """(examples, records, held) of those with something to train on, none too long."""
+    wanted, tally = asked
     assert batch.loss_mask is not None, "a chat says what is trained"
     keep = num_trained(batch.lengths, batch.loss_mask) > 0
-    for record in chunk.records[~keep].tolist():
-        offset = chunk.rows.offset_of(record - chunk.rows.first)
-        tally.fault(files[chunk.source], record, offset, Fault(NOTHING))
+    for place in chunk.places[~keep].tolist():
+        tally.fault(file, rows.first + place, rows.offset_of(place), Fault(NOTHING))
     if wanted.max_length is not None:
         long = keep & (batch.lengths > wanted.max_length)
         if wanted.overflow == "drop":
@@ -163,7 +152,7 @@ def _fitted(
             tally.dropped[CUT_AWAY] += int(idle.sum())
             keep &= ~idle
             tally.notes[TRUNCATED] += int((long & keep).sum())
-    return Examples(chunk.source, selected(batch, keep), chunk.records[keep], chunk.held[keep])
+    return selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep]
 
 
 def truncated(batch: TokenBatch, most: int) -> TokenBatch:

@@ -112,7 +112,13 @@ def sft(
     longest = min(max_length or seq_len, seq_len) if like else max_length
     hashed = 0.0 if like else val_fraction or 0.0
     wanted = Wanted(shape, longest, overflow, hashed)
-    options = {**asdict(wanted), "chat": chat.fingerprint, "template": template, "train": train, "reasoning": reasoning}
+    options = {
+        **asdict(wanted),
+        "chat": chat.fingerprint,
+        "template": Path(template).name,
+        "train": train,
+        "reasoning": reasoning,
+    }
     options |= {"kind": "sft", "name": name, "shard_tokens": shard_tokens, "like": like}
     plan = {**options, "plans": [make_plan(sources, options, found).digest]}
     share = DEV_FRACTION if val_fraction is None else val_fraction

@@ -98,18 +98,18 @@ class Reader:
 
     where: str
     shape: str = AUTO
+    _looks: bool = field(init=False)
     _known: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.shape not in (AUTO, *SHAPES):
             raise InputError(f"shape: got {self.shape!r}, expected one of {AUTO}, {', '.join(SHAPES)}; choose one")
-        if self.shape != AUTO:
-            self._known = {(): self.shape}
+        self._looks = self.shape == AUTO
 
     def read(self, record: Json) -> Conversation:
         """The conversation of a record. Refused for one that has none, InputError where shapes are mixed, or cannot be
         told apart."""
-        if () not in self._known:
+        if self._looks:
             self._look(record)
         return SHAPES[self.shape].read(record)
 
