@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tokenriver as tr
@@ -58,3 +59,16 @@ def test_answers_and_rewards() -> None:
     for case in meta["extract_answer_and_reward_gold_42"]:
         assert extract_number(case["in"]) == case["answer"]
         assert reward(case["in"], 42.0) == case["reward"]
+
+
+def test_batches_in_its_own_order_hold_its_prompts(tmp_path: Path) -> None:
+    tr.rl_prompts(golden("train_llm_from_scratch/in_gsm8k_train.jsonl"), tmp_path / "p.jsonl")
+    loader = tr.PromptLoader(
+        tmp_path / "p.jsonl", tr.load_chat("plain", tr.load_tokenizer("byte")), global_batch=1, order="sequential"
+    )
+    own, order = np.arange(60)[1::2], np.arange(30)
+    np.random.default_rng(1).shuffle(order)
+    expected = _meta()["prompt_iterator_train_n4_r1_w2_seed0_first3"]
+    for number, batch in enumerate(expected):
+        rows = own[order[4 * number : 4 * number + 4]].tolist()
+        assert [loader.batch(row).prompts[0][:40] for row in rows] == batch
