@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import build, chat, downloads, formats, load, measure, packing, scale, start, training
+from benchmarks import build, chat, downloads, formats, load, measure, packing, scale, sft, start, training
 from benchmarks.measure import Figure
 
 BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
     "formats": formats.run,
     "packing": packing.run,
     "scale": scale.run,
+    "sft": sft.run,
     "start": start.run,
     "downloads": downloads.run,
     "training": training.run,

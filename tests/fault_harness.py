@@ -4,6 +4,7 @@ Every violation is an AssertionError, so that a test of the harness itself can e
 """
 
 import importlib
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from tokenriver import duplicates, early, files
 from tokenriver.build import BuildReport
 from tokenriver.convert import ConvertReport
 from tokenriver.errors import RiverError
+from tokenriver.sft import SftReport
 
 BUILD = importlib.import_module("tokenriver.build")
 
@@ -39,6 +41,8 @@ class Scenario:
     """Shards are begun while units are still being encoded, as they are where workers do the units."""
     convert: bool = False
     """The inputs are corpora that are converted."""
+    examples: bool = False
+    """The inputs are records of fine-tuning data."""
     run_documents: int | None = None
     """So few documents are looked at in memory for duplicates; the others go through scratch files."""
 
@@ -52,7 +56,9 @@ class Scenario:
             path.write_bytes(data)
         return place / CORPUS
 
-    def build(self, out: Path) -> BuildReport | ConvertReport:
+    def build(self, out: Path) -> BuildReport | ConvertReport | SftReport:
+        if self.examples:
+            return tokenriver.sft(self.inputs, out, **self.options)
         if self.convert:
             return tokenriver.convert(self.inputs, out, **self.options)
         with pytest.MonkeyPatch.context() as patch:
@@ -141,6 +147,17 @@ def converted(folder: Path, format: str) -> Scenario:
     return Scenario(corpora, options, {}, files_of(folder / "undisturbed"), convert=True)
 
 
+def examples(folder: Path) -> Scenario:
+    """A corpus with loss masks, two splits and several shards, and a bad row."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [{"prompt": text, "completion": text.upper()} for text in some_texts(12)]
+    lines = [json.dumps(row) for row in rows]
+    (folder / "rows.jsonl").write_text("\n".join([*lines, "no row"]))
+    options: dict[str, Any] = {"tokenizer": "byte", "val_fraction": 0.3, "shard_tokens": 400}
+    tokenriver.sft([folder / "rows.jsonl"], folder / "undisturbed", **options)
+    return Scenario([folder / "rows.jsonl"], options, {}, files_of(folder / "undisturbed"), examples=True)
+
+
 def built_as(folder: Path, format: str) -> Scenario:
     """A build that writes another format, with a validation split and several shards."""
     inputs = _inputs(folder)
@@ -195,7 +212,7 @@ def _refuses(out: Path) -> None:
     raise AssertionError("opened without a manifest")
 
 
-def check_rerun(scenario: Scenario, out: Path) -> BuildReport | ConvertReport:
+def check_rerun(scenario: Scenario, out: Path) -> BuildReport | ConvertReport | SftReport:
     """The same command again ends with the files of the undisturbed build and no other."""
     try:
         report = scenario.build(out)

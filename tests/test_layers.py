@@ -14,11 +14,12 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages", "filterrules"),
+    ("extents", "hashing", "splitmix", "messages", "filterrules", "lossmask", "mersenne", "answers"),
     ("storage", "choicedata"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),
+    ("arithmetic",),
     ("manifest_tables", "arrivals"),
     ("downloading",),
     (
@@ -34,9 +35,9 @@ LADDER = (
         "buckets",
         "roles",
     ),
-    ("runlog",),
+    ("runlog", "rounds"),
     ("inputs", "river", "sequences", "filling"),
-    ("units", "documents", "reading"),
+    ("units", "documents", "reading", "records"),
     ("choicerecords", "choiceplan"),
     ("choicecolumns", "choiceloader"),
     ("choices", "choicescores"),
@@ -45,16 +46,19 @@ LADDER = (
     ("assembly", "engines"),
     ("buildplan", "partflow", "balance", "duplicates"),
     ("shards",),
-    ("buildfolder", "badrows"),
+    ("buildfolder", "badrows", "outfolder"),
     ("feeding", "characters", "comparing", "training"),
     ("flows", "crew", "early"),
     ("transfer",),
+    ("spool",),
     ("agreement", "reformat", "hashes"),
     ("commit",),
-    ("build", "batch", "against", "convert", "leaks", "trace", "lookup"),
+    ("tally", "packed", "examplefile"),
+    ("conversing", "rlprompts", "paircorpus", "promptloader"),
+    ("build", "batch", "against", "convert", "leaks", "trace", "lookup", "pairing", "pairloader"),
     ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting", "bucketrun"),
     ("rowcounts", "estimate", "schedule", "fertility"),
-    ("loader", "verify", "stats", "plan"),
+    ("loader", "verify", "stats", "plan", "sft"),
     ("validation",),
     ("adapters",),
     ("commands",),
@@ -77,7 +81,7 @@ LEAVES = {
 }
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
-BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats")}
+BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats"), ("spool.py", "formats")}
 # functions with as many keyword parameters as their users need
 PUBLIC_ENTRY_POINTS = {
     ("build.py", "build"),
@@ -95,6 +99,11 @@ PUBLIC_ENTRY_POINTS = {
     ("characters.py", "write_characters"),
     ("training.py", "train_tokenizer"),
     ("getting.py", "get"),
+    ("rlprompts.py", "rl_prompts"),
+    ("pairing.py", "preference"),
+    ("pairloader.py", "__init__"),
+    ("promptloader.py", "__init__"),
+    ("sft.py", "sft"),
 }
 
 

@@ -19,6 +19,8 @@ from tokenriver.errors import (
 )
 
 if TYPE_CHECKING:
+    from tokenriver.answers import extract_number, gold_answer, reward
+    from tokenriver.arithmetic import Level
     from tokenriver.batch import Batch
     from tokenriver.build import BuildReport, build
     from tokenriver.characters import CharactersReport, write_characters
@@ -30,11 +32,17 @@ if TYPE_CHECKING:
     from tokenriver.convert import ConvertReport, convert
     from tokenriver.corpus import Corpus, open_corpus
     from tokenriver.estimate import TextEstimate, estimate
+    from tokenriver.examplefile import ExampleReport
     from tokenriver.leaks import Leaks, leaks
     from tokenriver.loader import Loader
     from tokenriver.messages import Message
     from tokenriver.mixing import Mixture
+    from tokenriver.pairing import preference
+    from tokenriver.pairloader import PairBatch, PairLoader
     from tokenriver.plan import Plan, plan
+    from tokenriver.promptloader import PromptBatch, PromptLoader
+    from tokenriver.rlprompts import rl_prompts
+    from tokenriver.sft import SftReport, sft
     from tokenriver.stats import Stats, stats
     from tokenriver.tokenizer import StreamDecoder, load_tokenizer, stream_decoder
     from tokenriver.trace import Origin
@@ -56,10 +64,12 @@ __all__ = [
     "Corpus",
     "EvalBatch",
     "EvalLoader",
+    "ExampleReport",
     "Finding",
     "FormatError",
     "InputError",
     "Leaks",
+    "Level",
     "LimitError",
     "Loader",
     "Message",
@@ -67,8 +77,13 @@ __all__ = [
     "MissingPackageError",
     "Mixture",
     "Origin",
+    "PairBatch",
+    "PairLoader",
     "Plan",
+    "PromptBatch",
+    "PromptLoader",
     "RiverError",
+    "SftReport",
     "Stats",
     "StreamDecoder",
     "TextEstimate",
@@ -78,12 +93,18 @@ __all__ = [
     "choice_accuracy",
     "convert",
     "estimate",
+    "extract_number",
+    "gold_answer",
     "leaks",
     "load_chat",
     "load_tokenizer",
     "open_choices",
     "open_corpus",
     "plan",
+    "preference",
+    "reward",
+    "rl_prompts",
+    "sft",
     "stats",
     "stream_decoder",
     "train_tokenizer",
@@ -108,13 +129,20 @@ _HOMES = {
     "Corpus": "corpus",
     "EvalBatch": "choiceloader",
     "EvalLoader": "choiceloader",
+    "ExampleReport": "examplefile",
     "Finding": "verify",
     "Leaks": "leaks",
+    "Level": "arithmetic",
     "Loader": "loader",
     "Message": "messages",
     "Mixture": "mixing",
     "Origin": "trace",
+    "PairBatch": "pairloader",
+    "PairLoader": "pairloader",
     "Plan": "plan",
+    "PromptBatch": "promptloader",
+    "PromptLoader": "promptloader",
+    "SftReport": "sft",
     "Stats": "stats",
     "StreamDecoder": "tokenizer",
     "TextEstimate": "estimate",
@@ -124,12 +152,18 @@ _HOMES = {
     "choice_accuracy": "choicescores",
     "convert": "convert",
     "estimate": "estimate",
+    "extract_number": "answers",
+    "gold_answer": "answers",
     "leaks": "leaks",
     "load_chat": "chat",
     "load_tokenizer": "tokenizer",
     "open_choices": "choices",
     "open_corpus": "corpus",
     "plan": "plan",
+    "preference": "pairing",
+    "reward": "answers",
+    "rl_prompts": "rlprompts",
+    "sft": "sft",
     "stats": "stats",
     "stream_decoder": "tokenizer",
     "train_tokenizer": "training",

@@ -9,15 +9,20 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
+import orjson
 
 from tokenriver import registry
 from tokenriver.corpus import Corpus
 from tokenriver.errors import FormatError, InputError, RiverError
 from tokenriver.filtering import recorded_rules
+from tokenriver.inputs import InputFile
 from tokenriver.manifest import Manifest, SourceInfo
+from tokenriver.records import Fault, read_records
 from tokenriver.streams import read_blocks
 from tokenriver.types import DocumentBatch, Ids, Piece, SourceOptions, Tokenizer
 
+EXAMPLE = "example"
+"""The framing of a corpus of examples, whose documents are made of records by a template."""
 EXCERPT = 40
 RANGE_BYTES = 16 << 20
 Difference = tuple[str, str, str, str]
@@ -163,6 +168,14 @@ def _texts(path: Path, source: SourceInfo, manifest: Manifest) -> Iterator[tuple
         base += rows
 
 
+def _rows(path: Path, source: SourceInfo) -> Iterator[tuple[int, bytes]]:
+    """(record number, its JSON) of every record of fine-tuning data, in order."""
+    file = InputFile(path, source.path, source.size, source.kind, source.compression)
+    for records in read_records(file, SourceOptions()):
+        for record, row in enumerate(records.rows, records.first):
+            yield record, b"" if isinstance(row, Fault) else orjson.dumps(row, default=str)
+
+
 def record_texts(manifest: Manifest, wanted: Collection[tuple[str, int]], root: Path) -> dict[tuple[str, int], bytes]:
     """The texts of some records, by (path in the manifest, record), from the inputs below a folder, each read from its
     start to the last record wanted. InputError for an input that is not there or was changed."""
@@ -171,7 +184,9 @@ def record_texts(manifest: Manifest, wanted: Collection[tuple[str, int]], root: 
         last = max((record for path, record in wanted if path == source.path), default=-1)
         if last < 0:
             continue
-        for record, text in _texts(_find(source, [root]), source, manifest):
+        path = _find(source, [root])
+        texts = _rows(path, source) if manifest.framing == EXAMPLE else _texts(path, source, manifest)
+        for record, text in texts:
             if (source.path, record) in wanted:
                 found[source.path, record] = text
             if record >= last:
@@ -210,6 +225,8 @@ def _framing(manifest: Manifest) -> _Framing:
     made_by = manifest.tokenizer
     eos, bos = (None, None) if made_by is None else (made_by.eos_id, made_by.bos_id)
     known = {"eos-after": (None, eos), "eos-before": (eos, None), "bos-eos": (bos, eos), "none": (None, None)}
+    if manifest.framing == EXAMPLE:
+        raise InputError("framing: got a corpus of examples, expected one of texts; verify it without its inputs")
     if manifest.framing not in known:
         raise InputError(f"framing: got {manifest.framing!r}, expected one of {', '.join(known)}")
     return _Framing(*known[manifest.framing])

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from tokenriver import transfer
 from tokenriver.corpus import Corpus
-from tokenriver.errors import LimitError, MismatchError
+from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.flows import Joined
 from tokenriver.manifest import SourceInfo, TokenizerInfo, tokenizer_info
 from tokenriver.roles import role_ids
+from tokenriver.rounds import rows_per_sample
 from tokenriver.storage import Format
 
 
@@ -51,6 +52,12 @@ def agree(first: Sequence[Corpus], opened: Callable[[Corpus, str], Corpus]) -> A
         for split in corpus.splits:
             splits.setdefault(split, []).append(corpus if split == corpus.split else opened(corpus, split))
     corpora = [corpus for members in splits.values() for corpus in members]
+    for corpus in corpora:
+        if corpus.manifest is not None and (rows := rows_per_sample(corpus.manifest.options)) != 1:
+            raise InputError(
+                f"{corpus.path}: got samples of {rows} documents, expected single ones: "
+                "another corpus would not say which belong together; make it anew from its inputs"
+            )
     framings = {corpus.manifest.framing if corpus.manifest is not None else "" for corpus in corpora}
     return Agreement(
         splits=dict(sorted(splits.items())),

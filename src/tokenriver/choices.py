@@ -70,7 +70,7 @@ def build_choices(
     rendering = Rendering(style, answers, join)
     module.check_rendering(rendering)
     _check_limits(on_bad, max_bad, format, module)
-    sources = find_inputs([inputs] if isinstance(inputs, str | Path) else list(inputs), include=include)
+    sources = find_inputs([inputs] if isinstance(inputs, str | Path) else list(inputs), include=include, arrays=True)
     _refuse_target(path, sources, module)
     made_by = load_tokenizer(tokenizer, search=search) if isinstance(tokenizer, str | Path) else tokenizer
     found = Collector(made_by, rendering, sources)

@@ -31,6 +31,7 @@ IMPORTS = 100_000
 ORDER = [
     "build",
     "get",
+    "sft",
     "info",
     "stats",
     "plan",
@@ -43,6 +44,8 @@ ORDER = [
     "ledger",
     "leak",
     "tokenizer",
+    "preference",
+    "rl",
     "choice",
     "demo",
     "bench",

@@ -15,6 +15,7 @@ import numpy as np
 from tokenriver import foreign, registry
 from tokenriver.documents import Parting
 from tokenriver.errors import FormatError, InputError, MismatchError
+from tokenriver.lossmask import LossMask, mask_name
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, index_name, read_manifest
 from tokenriver.river import River
 from tokenriver.shelf import Shelf
@@ -115,6 +116,15 @@ def make_shelf(contents: Contents) -> Shelf:
         return reader
 
     return Shelf(opener)
+
+
+def make_mask(contents: Contents) -> LossMask | None:
+    """The loss mask of the river; None if its manifest lists none."""
+    root, manifest = contents.root, contents.manifest
+    if root is None or manifest is None or not manifest.masked:
+        return None
+    names = [mask_name(shard.path.relative_to(root).as_posix()) for shard in contents.shards]
+    return LossMask([root / name for name in names], [shard.num_tokens for shard in contents.shards])
 
 
 def _check_inside(root: Path, name: str) -> None:

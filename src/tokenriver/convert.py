@@ -10,28 +10,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from tokenriver import files, registry, rules, transfer
+from tokenriver import files, outfolder, registry, rules, transfer
 from tokenriver.agreement import Agreement, agree, choose_dtype
 from tokenriver.corpus import Corpus, open_corpus
-from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.errors import InputError, LimitError
 from tokenriver.flows import Joined
 from tokenriver.locks import hold_lock
-from tokenriver.manifest import (
-    BUILD_FOLDER,
-    MANIFEST_NAME,
-    Manifest,
-    read_manifest,
-    write_manifest,
-)
+from tokenriver.manifest import BUILD_FOLDER, Manifest, write_manifest
+from tokenriver.outfolder import LOCK_NAME
 from tokenriver.reformat import vocabulary_files
 from tokenriver.storage import Format
 from tokenriver.transfer import Cutting, Job, Outcome
 from tokenriver.types import Tokenizer
 
 PLAN_NAME = "convert.json"
-LOCK_NAME = "lock"
 NAME = "tokens"
 
 Progress = Callable[[int, int], None]
@@ -145,7 +137,7 @@ class _Conversion:
         with hold_lock(folder / LOCK_NAME) as held:
             if not held:
                 raise InputError(f"{out}: another build is at work here; wait for it or choose another folder")
-            _begin(out, folder, plan)
+            outfolder.begin(out, folder / PLAN_NAME, plan, "conversion")
             count = _counter(progress, self._agreed.num_tokens)
             outcomes = {job.target.split: transfer.write_split(out, self._module, job, count) for job in jobs}
             manifest = self._manifest(outcomes, plan)
@@ -167,7 +159,9 @@ class _Conversion:
         indexed = not unknown or len(unknown) < len(corpora) or request.format == "native"
         agreed, names = self._agreed, [source.path for source in self._agreed.sources]
         target = transfer.base_target(request.name, self._dtype, request.layout, agreed.tokenizer, names)
-        return transfer.make_job(Joined(corpora), module, cutting, replace(target, split=split), indexed=indexed)
+        flow = Joined(corpora)
+        mask = flow.trained if any(corpus.has_loss_mask for corpus in agreed.corpora) else None
+        return transfer.make_job(flow, module, cutting, replace(target, split=split), indexed=indexed, mask=mask)
 
     # ------------------------------------------------------------------------------------------- what was written
 
@@ -213,17 +207,7 @@ class _Conversion:
 
     def _complete(self, plan: dict[str, Any]) -> Manifest | None:
         """The corpus that lies in the folder already, if it is the very one asked for."""
-        out = self._request.out
-        if not (out / MANIFEST_NAME).exists():
-            return None
-        found = read_manifest(out)
-        if found.format != self._request.format or dict(found.options) != plan:
-            raise MismatchError(f"{out}: holds another corpus; choose another folder")
-        if (out / BUILD_FOLDER).is_dir():
-            # it was committed and killed before all was on the disk and tidied up
-            files.sync_folder(out)
-            files.remove_folder(out / BUILD_FOLDER, last=(PLAN_NAME, LOCK_NAME))
-        return found
+        return outfolder.complete(self._request.out, self._request.format, plan, last=(PLAN_NAME, LOCK_NAME))
 
     def _report(self, manifest: Manifest, *, complete: bool) -> ConvertReport:
         splits: dict[str, dict[str, int | None]] = {}
@@ -247,20 +231,3 @@ def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:
             progress(done, total)
 
     return count
-
-
-def _begin(out: Path, folder: Path, plan: dict[str, Any]) -> None:
-    """Say in the hidden folder what is being written; refuse a folder in which somebody else's files lie."""
-    path = folder / PLAN_NAME
-    content = orjson.dumps(plan, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2)
-    if path.exists():
-        if path.read_bytes() != content:
-            raise MismatchError(
-                f"{out}: holds an unfinished conversion with other options; remove it or choose another"
-            )
-        return
-    strangers = [name for name in files.list_folder(out) if name != BUILD_FOLDER]
-    others = [n for n in files.list_folder(folder) if n not in (LOCK_NAME, files.temporary_name(path).name)]
-    if strangers or others:
-        raise InputError(f"{out}: got a folder with {(strangers or others)[0]} in it, expected an empty or a new one")
-    files.write_atomic(path, content)

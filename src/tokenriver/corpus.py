@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver.contents import Asked, Contents, Shard, check_tokenizer, look, make_shelf
+from tokenriver.contents import Asked, Contents, Shard, check_tokenizer, look, make_mask, make_shelf
 from tokenriver.defaults import CHARACTERS, CHARACTERS_FILE
 from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
+from tokenriver.lossmask import LossMask
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
 from tokenriver.river import Fill, Out, River
 from tokenriver.storage import UNKNOWN
@@ -82,6 +83,8 @@ class Corpus:
         sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
         self._river = River(sizes, contents.dtype, make_shelf(contents))
         self.num_tokens: int = self._river.num_tokens
+        self.loss_mask: LossMask | None = make_mask(contents)
+        self.has_loss_mask: bool = self.loss_mask is not None
         counts = [shard.num_documents for shard in contents.shards if shard.num_documents is not None]
         self.documents = DocumentBounds(
             self._river,
@@ -126,12 +129,12 @@ class Corpus:
         """Look up where windows or runs lie, for calls of gather or take to come; None where that gains nothing."""
         return self._river.cut(starts, sizes)
 
-    # ------------------------------------------------------------------------------------ documents
-
     def take(self, starts: Int64, sizes: Int64, out: Out) -> None:
         """Fill out, row by row, with the ids [s, s + n) of each start and size, (k,) int64, one run after another; a
         start of -1 stands for zeros. LimitError outside the river or for an id that out's dtype cannot hold."""
         self._river.take(starts, sizes, out)
+
+    # ------------------------------------------------------------------------------------ documents
 
     def doc_ends(self) -> Int64:
         """(num_documents,) int64: the river position after each document, 8 bytes a document."""

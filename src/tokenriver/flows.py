@@ -8,7 +8,7 @@ import numpy as np
 from tokenriver.corpus import Corpus
 from tokenriver.errors import FormatError
 from tokenriver.storage import BLOCK_IDS, UNKNOWN, Columns
-from tokenriver.types import Ids, Int32, Int64
+from tokenriver.types import Bools, Ids, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,20 @@ class Joined:
             member = self._members[number]
             end = min(stop, member.position + member.corpus.num_tokens)
             yield from member.corpus.blocks(start - member.position, end - member.position)
+            start, number = end, number + 1
+
+    def trained(self, start: int, stop: int) -> Iterator[Bools]:
+        """The loss mask of the ids [start, stop), a million at a time; in a corpus without one all are trained."""
+        number = self._member(self._positions, start)
+        while start < stop:
+            member = self._members[number]
+            end = min(stop, member.position + member.corpus.num_tokens)
+            mask = member.corpus.loss_mask
+            if mask is not None:
+                yield from mask.blocks(start - member.position, end - member.position)
+            else:
+                for at in range(start, end, BLOCK_IDS):
+                    yield np.ones(min(BLOCK_IDS, end - at), np.bool_)
             start, number = end, number + 1
 
     def ended(self, position: int) -> int:

@@ -47,11 +47,17 @@ class _Found:
 
 
 def find_inputs(
-    inputs: Sequence[str | Path], *, source: str = "auto", include: Sequence[str] = (), exclude: Path | None = None
+    inputs: Sequence[str | Path],
+    *,
+    source: str = "auto",
+    include: Sequence[str] = (),
+    exclude: Path | None = None,
+    arrays: bool = False,
 ) -> list[InputFile]:
     """The files behind `inputs` (a file, a folder with everything below it, a glob), in order. `include` filters what
-    is met in folders, by path below the folder or by name; `exclude` is a folder to pass over. InputError for an input
-    that is missing, given twice, empty, of no or two kinds, or when nothing is found."""
+    is met in folders, by path below the folder or by name; `exclude` is a folder to pass over; with `arrays` a JSON
+    array is jsonl. InputError for an input that is missing, given twice, empty, of no or two kinds, or when nothing is
+    found."""
     insisted = None if source == "auto" else named_kind(source)
     hidden = os.path.realpath(exclude) if exclude is not None else None
     found = [item for entry in inputs for item in _expand(os.fspath(entry), include, hidden)]
@@ -60,7 +66,7 @@ def find_inputs(
     _refuse_twice(found)
     kinds = known_kinds()
     base = os.path.commonpath([item.path.parent for item in found])
-    return [_describe(item, base, kinds, insisted) for item in found]
+    return [_describe(item, base, kinds, insisted, arrays) for item in found]
 
 
 def seen_fields(file: InputFile) -> list[str]:
@@ -69,7 +75,7 @@ def seen_fields(file: InputFile) -> list[str]:
     return fields
 
 
-def _describe(item: _Found, base: str, kinds: list[Kind], insisted: Kind | None) -> InputFile:
+def _describe(item: _Found, base: str, kinds: list[Kind], insisted: Kind | None, arrays: bool) -> InputFile:
     path = item.path
     name = path.relative_to(base).as_posix()
     try:
@@ -80,7 +86,7 @@ def _describe(item: _Found, base: str, kinds: list[Kind], insisted: Kind | None)
         size = path.stat().st_size
     compression, head, damage = read_head(path)
     if head:
-        kind = settle(path, head, compression, kinds, insisted)
+        kind = settle(path, head, compression, kinds, insisted, arrays=arrays)
         if compression and not kind.is_stream:
             raise InputError(f"{path}: content: got {compression} around {kind.name}, expected it bare; unpack it")
         return InputFile(path, name, size, kind.name, compression)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenriver.lossmask import JoinedMask, Trained, mask_of
 from tokenriver.types import Int64, Packing, River
 
 
@@ -22,6 +23,8 @@ class JoinedRiver:
         self.num_documents = sum(known) if len(known) == len(counts) else None
         self._documents = np.cumsum([0, *known])
         self.fingerprint = fingerprint
+        masked = any(mask_of(river) is not None for river in rivers)
+        self.loss_mask: Trained | None = JoinedMask(rivers, self._ends) if masked else None
 
     def gather(self, starts: Int64, n: int, out: Int64) -> None:
         """Each source's windows by its own river."""

@@ -73,8 +73,11 @@ def named(path: Path, kinds: list[Kind]) -> Kind | None:
     return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
 
 
-def settle(path: Path, head: bytes, compression: str, kinds: list[Kind], insisted: Kind | None) -> Kind:
-    """The kind of a file with these first (decompressed) bytes, or an InputError that says why there is none."""
+def settle(
+    path: Path, head: bytes, compression: str, kinds: list[Kind], insisted: Kind | None, *, arrays: bool = False
+) -> Kind:
+    """The kind of a file with these first (decompressed) bytes, or an InputError that says why there is none. With
+    `arrays` a JSON array is of the kind jsonl."""
     kind = insisted or _agreed(path, head, kinds)
     if kind.is_stream and not compression and path.name.lower().endswith(_ZIPPED) and not kind.sniff(head):
         raise InputError(
@@ -86,7 +89,7 @@ def settle(path: Path, head: bytes, compression: str, kinds: list[Kind], insiste
         encoding = magic.wide_encoding(head)
         if encoding:
             raise InputError(f"{path}: encoding: got {encoding}, expected UTF-8; convert it: iconv -t UTF-8")
-    if kind.name == "jsonl":
+    if kind.name == "jsonl" and not (arrays and magic.is_array(head)):
         _refuse_other_json(path, head)
     if not kind.is_stream and not kind.sniff(head):
         raise InputError(
@@ -129,7 +132,7 @@ def _refuse_other_json(path: Path, head: bytes) -> None:
     """JSON that is not one object a line."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     line = text.partition(b"\n")[0].rstrip()
-    if text.startswith(b"["):
+    if magic.is_array(head):
         raise InputError(
             f"{path}: rows: got a JSON array, expected one object a line; rewrite it: jq -c '.[]' {path.name}"
         )

@@ -10,9 +10,11 @@ from tokenriver import registry
 from tokenriver.buckets import BucketOrder, lay_buckets
 from tokenriver.course import LARGEST
 from tokenriver.errors import FormatError, InputError
+from tokenriver.lossmask import mask_of
 from tokenriver.masks import Masks
 from tokenriver.mixing import MixedSampler, Mixture, mixed
 from tokenriver.replaying import Replayed, replayed
+from tokenriver.rounds import rows_per_sample
 from tokenriver.sampler import ORDERS, Sampler
 from tokenriver.types import Packing, River
 
@@ -25,6 +27,8 @@ def lay_out(
 ) -> tuple[River, Packing, Sampler | MixedSampler | Replayed | BucketOrder]:
     """What is read, where its rows lie and in which order they come; `sizes` are global batch, micro batch (None: a
     rank's share) and world size."""
+    for river in corpus.rivers if isinstance(corpus, Mixture) else (corpus,):
+        _refuse_samples(river)
     if order not in ORDERS:
         if isinstance(corpus, Mixture):
             raise InputError(f"order: got {order!r} with a mixture, expected one of {', '.join(ORDERS)}; choose one")
@@ -44,6 +48,17 @@ def lay_out(
             "buckets: got them with a mixture, whose quotas count rows, expected one corpus; leave them out"
         )
     return mixed(corpus, packings, (order, options["seed"], global_batch))
+
+
+def _refuse_samples(river: River) -> None:
+    """InputError for a corpus whose documents stay together in samples, which windows or packed rows would mix up."""
+    options = getattr(getattr(river, "manifest", None), "options", {})
+    rows = rows_per_sample(options)
+    if rows != 1:
+        raise InputError(
+            f"corpus: got one of kind {options.get('kind')!r}, {rows} documents a sample that stay together, expected "
+            "documents that may stand alone; read it with PairLoader"
+        )
 
 
 def own_options(packing: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +93,8 @@ def masks_of(corpus: River | Mixture, river: River, first: bool, eos: bool) -> M
             f"mask_eos: got {sorted(map(str, ids))} for the id that ends texts, expected one; give eos_id or a "
             "tokenizer when opening the corpus"
         )
-    return Masks(river, first, ids.pop() if eos else None) if first or eos else None
+    needed = first or eos or mask_of(river) is not None
+    return Masks(river, first, ids.pop() if eos else None) if needed else None
 
 
 def only_for(name: str, packing: str, wanted: str) -> None:

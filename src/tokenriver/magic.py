@@ -88,6 +88,11 @@ def is_arrow(head: bytes) -> bool:
     return head[:6] == b"ARROW1" or (head[:4] == b"\xff\xff\xff\xff" and 0 < length < 1 << 28)
 
 
+def is_array(head: bytes) -> bool:
+    """Does a text begin as a JSON array does?"""
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+
+
 def foreign_name(head: bytes) -> str:
     """What an archive or a coding that tokenriver does not read is called; "" for anything else."""
     return next((name for magic, place, name in _FOREIGN if head[place : place + len(magic)] == magic), "")

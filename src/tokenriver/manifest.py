@@ -18,6 +18,7 @@ from typing import Any
 
 from tokenriver import files, manifest_tables, rules
 from tokenriver.errors import FormatError
+from tokenriver.lossmask import SUFFIX, check_listed, mask_name
 from tokenriver.types import Tokenizer
 
 MANIFEST_NAME = "manifest.json"
@@ -116,9 +117,15 @@ class Manifest:
         return self.rivers.get(split) or self._fingerprint((split,))
 
     def _fingerprint(self, splits: Sequence[str]) -> str:
-        shards = {name: [(s.num_tokens, s.sha256) for s in self.split(name)] for name in splits}
+        own = {info.file: (info.sha256,) for info in self.files}
+        shards = {n: [(s.num_tokens, s.sha256, *own.get(mask_name(s.file), ())) for s in self.split(n)] for n in splits}
         made_by = self.tokenizer.fingerprint if self.tokenizer is not None else None
         return _digest([made_by, self.dtype, shards])
+
+    @property
+    def masked(self) -> bool:
+        """Is there a loss mask beside each shard?"""
+        return any(info.file.endswith(SUFFIX) for info in self.files)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -221,7 +228,7 @@ def _parse(path: Path, data: bytes) -> Manifest:
     if found != digest:
         raise FormatError(f"{path}: digest: got {found}, expected {digest}; the manifest was changed after the build")
     try:
-        content = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        content = json.loads(data, object_pairs_hook=rules.no_duplicates, parse_constant=rules.no_constant)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not the JSON of a manifest: {error}") from error
     version = content.get("version") if isinstance(content, dict) else None
@@ -258,17 +265,6 @@ def _tokenizer(path: Path, content: object) -> TokenizerInfo | None:
     return found
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("an object has a key twice")
-    return result
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
-
-
 def _check_together(path: Path, manifest: Manifest) -> None:
     """What no single field can show: unique names, sizes that follow from counts."""
     names: set[str] = {MANIFEST_NAME}
@@ -280,6 +276,8 @@ def _check_together(path: Path, manifest: Manifest) -> None:
     for shard in manifest.shards:
         if manifest.format == "native":
             _check_native(path, manifest.dtype, shard)
+    sizes = {shard.file: shard.num_tokens for shard in manifest.shards}
+    check_listed(path, sizes if manifest.format == "native" else {}, {i.file: i.num_bytes for i in manifest.files})
     for split, fingerprint in manifest.rivers.items():
         rules.check(path, f"rivers of {split[:100]}", {"river": fingerprint}, {"river": manifest_tables.RIVER})
     if sum(shard.num_tokens for shard in manifest.shards) > rules.MAX_COUNT:

@@ -58,6 +58,19 @@ SHA256 = matching("[0-9a-f]{64}", "64 hex digits")
 INSIDE: Rule = (f"a relative path without `.` and `..`, names of at most {_LONGEST_NAME} bytes", _is_inside)
 
 
+def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For json.loads: ValueError for an object that has a key twice."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return result
+
+
+def no_constant(name: str) -> None:
+    """For json.loads: ValueError for NaN and the infinities."""
+    raise ValueError(f"{name} is no number")
+
+
 def check(path: Path, what: str, row: object, table: Table) -> dict[str, Any]:
     """The object with exactly the table's keys, each value by its rule; FormatError names path, field and value."""
     if not isinstance(row, dict) or row.keys() != table.keys():

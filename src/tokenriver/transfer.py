@@ -17,11 +17,14 @@ from tokenriver import files
 from tokenriver.assembly import shard_targets
 from tokenriver.errors import LimitError
 from tokenriver.formats._docindex import index_path, pack_index
+from tokenriver.lossmask import mask_name, pack
 from tokenriver.manifest import FileInfo, ShardInfo, TokenizerInfo
 from tokenriver.storage import Columns, Content, Flow, Format, Target, WrittenFile
-from tokenriver.types import Ids, Int32, Int64
+from tokenriver.types import Bools, Ids, Int32, Int64
 
 Progress = Callable[[int], None]
+MaskBlocks = Callable[[int, int], Iterator[Bools]]
+"""The loss mask of the ids [start, stop) of a flow, in blocks of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,13 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One split to be written: its flow, its target, its shards, and whether documents are known."""
+    """One split to be written: its flow, its target, its shards, whether documents are known, and its loss mask."""
 
     flow: Flow
     target: Target
     cuts: tuple[Cut, ...]
     indexed: bool
+    mask: MaskBlocks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,9 @@ def base_target(name: str, dtype: str, layout: str, made_by: TokenizerInfo | Non
     )
 
 
-def make_job(flow: Flow, module: Format, cutting: Cutting, target: Target, *, indexed: bool) -> Job:
+def make_job(
+    flow: Flow, module: Format, cutting: Cutting, target: Target, *, indexed: bool, mask: MaskBlocks | None = None
+) -> Job:
     """The job of writing a flow to a target, whose number of shards is filled in; LimitError if a shard would hold more
     ids than the format allows."""
     total, wanted, most = flow.num_tokens, cutting.shard_tokens, module.MAX_SHARD_TOKENS
@@ -97,7 +103,7 @@ def make_job(flow: Flow, module: Format, cutting: Cutting, target: Target, *, in
         raise LimitError(
             f"shard: got one of {longest} ids, expected at most {most} in this format; give shard_tokens a lower number"
         )
-    return Job(flow, replace(target, shards=len(cuts)), cuts, indexed)
+    return Job(flow, replace(target, shards=len(cuts)), cuts, indexed, mask)
 
 
 def _cuts(flow: Flow, stops: Sequence[int]) -> Iterator[Cut]:
@@ -180,6 +186,8 @@ def write_split(out: Path, module: Format, job: Job, progress: Progress | None =
         index = _write_index(path, job.flow, cut) if job.indexed else None
         done.append((main, content))
         others += more
+        if job.mask is not None:
+            others.append(_write_mask(path, job.mask(cut.start, cut.stop)))
         shards.append(
             ShardInfo(
                 file=str(path.relative_to(out)),
@@ -205,7 +213,20 @@ def _write_index(path: Path, flow: Flow, cut: Cut) -> files.AtomicFile:
     return file
 
 
+def _write_mask(path: Path, blocks: Iterator[Bools]) -> WrittenFile:
+    """The loss mask beside a shard."""
+    with files.AtomicFile(path.with_name(mask_name(path.name))) as file:
+        for piece in pack(blocks):
+            file.write(piece)
+    return WrittenFile(file.path, file.num_bytes, file.sha256)
+
+
 def refuse_unheld(module: Format, jobs: Sequence[Job]) -> None:
     """LimitError for whatever the format cannot hold, before anything is written."""
     for job in jobs:
+        if job.mask is not None and not getattr(module, "LOSS_MASKS", False):
+            raise LimitError(
+                "loss masks: got a corpus of examples with them, expected none: the format has no place for them; "
+                "keep it native"
+            )
         module.check(job.target, contents_of(job))

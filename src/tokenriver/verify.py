@@ -176,7 +176,7 @@ def _strangers(folder: Path, manifest: Manifest) -> Iterator[Finding]:
         return
     known = {name for shard in manifest.shards for name in (shard.file, index_name(shard.file))}
     known |= {info.file for info in manifest.files}
-    suffixes = (registry.load("formats", manifest.format).SUFFIX, ".docs")
+    suffixes = (registry.load("formats", manifest.format).SUFFIX, ".docs", ".mask")
     for inner in sorted({str(PurePosixPath(name).parent) for name in known} | {"."}):
         for name in files.list_folder(folder / inner) if (folder / inner).is_dir() else ():
             path = name if inner == "." else f"{inner}/{name}"

@@ -27,6 +27,21 @@ def built(values: Values, seconds: float) -> None:
         print(f"  {text} of text in {values['units']:,} units{taken}; {seconds:.1f} s{checks}")
 
 
+def examples(balance: Values, splits: Mapping[str, Mapping[str, int]]) -> None:
+    """The balance of a corpus of examples; `splits` have "examples", "ids" and "trained"."""
+    notes = balance.get("notes", {})
+    rows: list[tuple[object, ...]] = [("rows read", balance.get("rows"), "", "")]
+    rows += [(f"  bad: {reason}", count, "", "") for reason, count in balance["bad_rows"].items()]
+    dropped = balance["documents"].get("dropped", {})
+    rows += [(f"  dropped: {reason}", count, "", "") for reason, count in dropped.items()]
+    rows += [(f"  skipped: {reason}", notes[reason], "", "") for reason in NO_DOCUMENT if notes.get(reason)]
+    rows += [(f"  {split}", c["examples"], c["ids"], f"{c['trained'] / c['ids']:.1%}") for split, c in splits.items()]
+    _output.columns(["", "examples", "ids", "trained"], rows)
+    for reason, count in notes.items():
+        if reason not in NO_DOCUMENT:
+            print(f"  {count:,} {reason}")
+
+
 def balance(values: Values, shards: Mapping[str, int]) -> None:
     """Print the balance of a manifest; `shards` are counted by split."""
     documents, ids, notes = values["documents"], values["ids"], values["notes"]

@@ -123,11 +123,20 @@ def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
     if corpus.manifest is not None:
         rows.append(("sources", f"{facts['sources']['files']:,} files, {_output.size(facts['sources']['bytes'])}"))
         rows.append(("on disk", _output.size(facts["bytes"])))
+    if corpus.has_loss_mask:
+        rows.append(("loss mask", "yes: not every id is trained"))
     rows.append(("fingerprint", facts.get("fingerprint", corpus.fingerprint)))
     _output.pairs(rows)
     print()
     shards = {name: split["shards"] for name, split in facts["splits"].items()}
-    if "rows" in facts.get("balance", {}):
+    balance = facts.get("balance", {})
+    if trained := balance.get("ids", {}).get("trained"):
+        counts = {
+            name: {"examples": split["documents"], "ids": split["ids"], "trained": trained[name]}
+            for name, split in facts["splits"].items()
+        }
+        _report.examples(balance, counts)
+    elif "rows" in balance:
         _report.balance(facts["balance"], shards)
     else:
         table = [[name, split["documents"], split["ids"], shards[name]] for name, split in facts["splits"].items()]

@@ -12,10 +12,11 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from tokenriver import files
 from tokenriver.storage import Content, WrittenFile
-from tokenriver.types import Ids
+from tokenriver.types import Bools, Ids
 
 OLDEST = ("earliest", "v110")
 """What every HDF5 library reads."""
@@ -40,6 +41,8 @@ class Style:
 
 
 MOST_IN_CHUNK = 8 << 20
+ROWS_IDS = 1 << 20
+"""Ids of rows that are written together."""
 THREAD_IDS = 1 << 18
 """Smaller blocks are hashed sooner than a thread takes them up."""
 
@@ -66,6 +69,41 @@ def write_ids(path: Path, content: Content, dtype: str, style: Style) -> Written
         size = temporary.stat().st_size
         digest_of_file = files.sha256_file(temporary, path)
     return WrittenFile(path, size, digest_of_file)
+
+
+def write_rows(path: Path, shape: tuple[int, int], blocks: Iterable[tuple[Ids, Bools]]) -> int:
+    """A packed fine-tuning file by the commit protocol: `tokens` int32 and `loss_mask` int8, both of `shape`, from ids
+    and masks in order; what lies behind the last row is left out. The number of trained ids that were written."""
+    rows, width = shape
+    trained = done = 0
+    with files.written_by(path) as temporary, h5py.File(temporary, "w", libver=OLDEST, locking=False) as file:
+        tokens = file.create_dataset("tokens", shape, "<i4", track_times=False)
+        mask = file.create_dataset("loss_mask", shape, "i1", track_times=False)
+        together = max(1, ROWS_IDS // width) * width
+        for ids, bits in _stretches(blocks, together, rows * width):
+            here = slice(done // width, (done + len(ids)) // width)
+            tokens[here], mask[here] = ids.reshape(-1, width), bits.reshape(-1, width)
+            trained += int(np.count_nonzero(bits))
+            done += len(ids)
+    return trained
+
+
+def _stretches(
+    blocks: Iterable[tuple[Ids, Bools]], together: int, total: int
+) -> Iterator[tuple[Ids, NDArray[np.int8]]]:
+    """The first `total` ids and masks in arrays of `together`, the last one shorter."""
+    ids, bits, filled, done = np.empty(together, np.int32), np.empty(together, np.int8), 0, 0
+    for some, mask in blocks:
+        at = 0
+        while at < len(some):
+            taken = min(together - filled, len(some) - at, total - done - filled)
+            if not taken:
+                return
+            ids[filled : filled + taken], bits[filled : filled + taken] = some[at : at + taken], mask[at : at + taken]
+            at, filled = at + taken, filled + taken
+            if filled == together or done + filled == total:
+                yield ids[:filled], bits[:filled]
+                done, filled = done + filled, 0
 
 
 def _append(file: h5py.File, found: h5py.Dataset, blocks: Iterable[Ids], style: Style) -> str:

@@ -19,7 +19,7 @@ from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import _files, _hdf5_attributes, _hdf5_dataset, _hdf5_head, _hdf5_index
 from tokenriver.formats._hdf5_body import make_body
 from tokenriver.formats._hdf5_open import library, opened
-from tokenriver.formats._hdf5_write import OLDEST, Style, write_ids
+from tokenriver.formats._hdf5_write import OLDEST, Style, write_ids, write_rows
 from tokenriver.formats._mapping import id_dtype
 from tokenriver.formats._reader import Opened, Reader
 from tokenriver.storage import Content, ShardFile, Target, WrittenFile
@@ -40,6 +40,7 @@ STYLES = {
 }
 _LAYOUT_DTYPES = {"pile": "int32", "lesson": "uint16", "lesson-list": "int32"}
 _HASHED = 1 << 20
+__all__ = ["write_rows"]
 
 
 def sniff(path: Path) -> bool:

@@ -16,6 +16,7 @@ DTYPES = ("uint16", "uint32")
 SHARD_TOKENS = 100_000_000
 MAX_SHARD_TOKENS = LLMC_MAX_TOKENS
 SPLIT_FOLDERS = False
+LOSS_MASKS = True
 
 check = _files.no_limits
 finish = _files.nothing_more
@@ -39,6 +40,11 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     """Open a shard; FormatError where it is damaged, and when its documents are first asked for, where its index is
     or the two do not belong together."""
     return Reader(Opened(open_reader, path, dtype), map_llmc(path, dtype))
+
+
+def passed_over(path: Path) -> str | None:
+    """A mask beside a shard, which only a manifest can say to be the shard's."""
+    return "the loss mask beside it" if path.with_suffix(".mask").is_file() else None
 
 
 def file_name(target: Target, number: int) -> str:

@@ -12,7 +12,6 @@ the basic plane) and its UTF-8: at most 6n, 3n for ASCII.
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -80,6 +79,29 @@ def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first
                 yield rows.take()
     if rows.waiting:
         yield rows.take()
+
+
+def lines(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, list[bytes]]]:
+    """(byte offset of the first, consecutive lines) of a whole input; no lines at all stand for one that is longer than
+    `max_row_bytes`."""
+    _, blocks, offset = begin(blocks, 0, first=True)
+    return _lines(_sliced(blocks), offset, options.max_row_bytes)
+
+
+def load_row(line: bytes) -> tuple[object, str, bool]:
+    """The value of a line; why it has none, a reason of `_reasons` (`blank` among them), or ""; and whether lone
+    surrogate escapes in it became U+FFFD."""
+    try:
+        return orjson.loads(line), "", False
+    except ValueError:
+        if line.isspace() or not line:
+            return None, _reasons.BLANK, False
+        if not is_utf8(line):
+            return None, _reasons.INVALID_UTF8, False
+    try:
+        return orjson.loads(_ESCAPE.sub(_mend, line)), "", True
+    except ValueError:
+        return None, _reasons.NOT_JSON, False
 
 
 def fields(path: Path, head: bytes) -> list[str]:
@@ -209,33 +231,17 @@ def _add_each(rows: Rows, lines: list[bytes], offset: int, options: SourceOption
 
 def _add_odd(rows: Rows, line: bytes, offset: int, field: str) -> None:
     """A row that is not ordinary: repair it by a rule, or say what is wrong with it."""
-    if line.isspace() or not line:
-        rows.skip(_reasons.BLANK)
+    row, reason, _ = load_row(line)
+    if reason == _reasons.BLANK:
+        rows.skip(reason)
         return
-    row, reason, _ = read_row(line)
-    if reason:
-        rows.reject(reason, offset)
-        return
-    reason = _fault(row, field)
-    if reason:
+    reason = reason or _fault(row, field)
+    if reason or not isinstance(row, dict):
         rows.reject(reason, offset)
         return
     if "\ufffd" in row[field]:
         rows.note(_reasons.LONE_SURROGATE)
     rows.add(row[field].encode())
-
-
-def read_row(line: bytes) -> tuple[Any, str, bool]:
-    """The value of a line; why it has none, or ""; and whether lone surrogate escapes in it became U+FFFD."""
-    try:
-        return orjson.loads(line), "", False
-    except ValueError:
-        if not is_utf8(line):
-            return None, _reasons.INVALID_UTF8, False
-    try:
-        return orjson.loads(_ESCAPE.sub(_mend, line)), "", True
-    except ValueError:
-        return None, _reasons.NOT_JSON, False
 
 
 def _mend(escape: re.Match[bytes]) -> bytes:

@@ -53,7 +53,7 @@ def read(piece: Piece, options: SourceOptions) -> Iterator[DocumentBatch]:
 
 
 def records(path: Path) -> Iterator[list[dict[str, Any]]]:
-    """All rows, some at a time, each as the values of its columns by their names."""
+    """All rows in order as objects, all columns, a bounded number at a time."""
     with arrow_errors(path), _open(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
             batch.validate(full=True)

@@ -1,0 +1,102 @@
+"""Fine-tuning data: megabytes of message text a second beside the bare encoder in the same run, and padding.
+
+python -m benchmarks.sft make FILE TEXTS MB conversations of log-normal lengths, one to three exchanges each
+python -m benchmarks.sft encoder FILE       seconds of the encoder alone, one thread, over the texts of the messages
+python -m benchmarks.sft ours FILE OUT      seconds of tr.sft, and the padding of rows of 2,048 by best_fit
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+import tokenriver
+from benchmarks import corpus, measure
+from benchmarks.build import Place
+from benchmarks.measure import Figure, at_least, at_most, python
+
+SEQ_LEN, TARGET = 2048, 50
+MIDDLE = {"user": 250, "assistant": 750}
+"""Median characters of a message by its role."""
+BATCH = 4096
+
+
+def run(place: Place) -> list[Figure]:
+    """Speed of both, and padding."""
+    path, out = place.work / "sft.jsonl", place.work / "sft-corpus"
+    if not path.exists():
+        make(path, corpus.texts(place.work, place.megabytes).jsonl, place.megabytes)
+    measure.warm([path])
+
+    def ours() -> dict[str, Any]:
+        measure.drop(out)
+        return measure.answer(python("-m", "benchmarks.sft", "ours", path, out))
+
+    jobs = {"ours": ours, "encoder": lambda: measure.answer(python("-m", "benchmarks.sft", "encoder", path))}
+    runs = measure.alternate(jobs, place.rounds)
+    rates = {name: measure.median([found["bytes"] / found["seconds"] / 1e6 for found in runs[name]]) for name in runs}
+    measure.drop(out)
+    return [
+        at_least("message text to a corpus, template plain: MB/s", rates["ours"], TARGET, data=runs["ours"]),
+        Figure("the encoder alone, one thread: MB/s", f"{rates['encoder']:.0f}", data=runs["encoder"]),
+        Figure("share of the encoder's rate", f"{rates['ours'] / rates['encoder']:.2f} x"),
+        at_most(f"padding of rows of {SEQ_LEN:,} by best_fit", runs["ours"][0]["padding"] * 100, 1, unit=" %"),
+    ]
+
+
+def make(path: Path, texts: Path, megabytes: int) -> dict[str, float]:
+    """Conversations whose messages have log-normal lengths, cut one after another from the texts of a corpus."""
+    generator = np.random.default_rng(1)
+    total = 0
+    with path.open("wb") as file, texts.open("rb") as lines:
+        stream = (orjson.loads(line)["text"] for line in lines)
+        rest = ""
+        while total < megabytes * 1_000_000:
+            messages = []
+            for _ in range(int(generator.choice([1, 1, 1, 2, 3]))):
+                for role, middle in MIDDLE.items():
+                    size = int(generator.lognormal(np.log(middle), 0.8)) + 1
+                    while len(rest) < size:
+                        more = next(stream, None)
+                        if more is None:
+                            return {"bytes": total}
+                        rest += more
+                    content, rest = rest[:size], rest[size:]
+                    total += len(content)
+                    messages.append({"role": role, "content": content})
+            file.write(orjson.dumps({"messages": messages}, option=orjson.OPT_APPEND_NEWLINE))
+    return {"bytes": total}
+
+
+def encoder(path: Path) -> dict[str, float]:
+    """The texts are there; they are encoded as many at a time as ours are."""
+    rows = [orjson.loads(line)["messages"] for line in path.read_bytes().splitlines()]
+    texts = [message["content"].encode() for row in rows for message in row]
+    tokenizer = tokenriver.load_tokenizer("gpt2")
+    tokenizer.encode_batch(texts[:64])
+    begin = time.perf_counter()
+    for at in range(0, len(texts), BATCH):
+        tokenizer.encode_batch(texts[at : at + BATCH])
+    return {"seconds": time.perf_counter() - begin, "bytes": sum(map(len, texts))}
+
+
+def ours(path: Path, out: Path) -> dict[str, float]:
+    """From the file to the committed corpus."""
+    size = sum(len(m["content"]) for line in path.read_bytes().splitlines() for m in orjson.loads(line)["messages"])
+    tokenizer = tokenriver.load_tokenizer("gpt2")
+    begin = time.perf_counter()
+    report = tokenriver.sft(path, out, tokenizer=tokenizer, max_length=SEQ_LEN, seq_len=SEQ_LEN)
+    return {"seconds": time.perf_counter() - begin, "bytes": size, "padding": report.padding}
+
+
+if __name__ == "__main__":
+    what, file, *more = sys.argv[1:]
+    if what == "make":
+        answer = make(Path(file), Path(more[0]), int(more[1]))
+    else:
+        answer = encoder(Path(file)) if what == "encoder" else ours(Path(file), Path(more[0]))
+    print(json.dumps(answer))

@@ -1,0 +1,172 @@
+"""Raw records -> encoded examples: each read by its shape, rendered by a template, encoded chunk by chunk.
+
+A record that gives no example is told of with the reason, and so is what was cut or left out of the others. No thread
+helps here: the native encoder keeps the interpreter's lock, and all else needs it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import orjson
+
+from tokenriver import registry
+from tokenriver.chat import Chat
+from tokenriver.errors import InputError
+from tokenriver.hashing import held_out
+from tokenriver.inputs import InputFile
+from tokenriver.messages import Message, Rendered
+from tokenriver.records import Fault, Records, read_records
+from tokenriver.spool import num_trained
+from tokenriver.tally import Tally
+from tokenriver.types import Bools, Int64, Json, SourceOptions, TokenBatch
+
+NOTHING = "nothing-to-train"
+TOO_LONG = "too-long"
+CUT_AWAY = "answer-cut-away"
+TRUNCATED = "truncated"
+
+
+class RecordReader(Protocol):
+    """Reads the records of one input (examples/sft.py)."""
+
+    def read(self, record: Json) -> tuple[list[Message], Sequence[Json], Sequence[str]]:
+        """Messages, tools, and what was left out of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which examples are made of conversations."""
+
+    shape: str
+    max_length: int | None
+    """Ids of the longest example."""
+    overflow: str
+    """What becomes of a longer one: drop, or truncate (from the right)."""
+    val_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Some examples of one input, in order."""
+
+    source: int
+    batch: TokenBatch
+    records: Int64
+    held: Bools
+    """(k,): does it belong to the validation split?"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """What can be encoded of some rows: conversations, the rows' places, and whether each is held out."""
+
+    rendered: list[Rendered]
+    places: Int64
+    held: Bools
+
+
+def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[Examples]:
+    """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown;
+    MismatchError if the fast encoder is not what its reference is."""
+    if chat.tokenizer.encoder == "fast":
+        chat.tokenizer.self_check()
+    for source, file in enumerate(files):
+        renderer = _Renderer(file, chat, wanted, tally)
+        for rows in read_records(file, SourceOptions()):
+            tally.rows[source] += len(rows.rows)
+            chunk = renderer.chunk(rows)
+            if chunk.rendered:
+                batch = chat.encode(chunk.rendered)
+                yield Examples(source, *_fitted(file, rows, chunk, batch, (wanted, tally)))
+
+
+class _Renderer:
+    """Makes what can be encoded of the records of one input, or says why it cannot."""
+
+    def __init__(self, file: InputFile, chat: Chat, wanted: Wanted, tally: Tally) -> None:
+        self._module = registry.load("examples", "sft")
+        self._reader: RecordReader = self._module.Reader(str(file.path), wanted.shape)
+        self._chat, self._roles, self._tally = chat, chat.roles, tally
+        self._file, self._fraction = file, wanted.val_fraction
+
+    def chunk(self, rows: Records) -> _Chunk:
+        """What can be encoded of some rows."""
+        rendered, places, talks = [], [], []
+        hashed = self._fraction > 0
+        for place, row in enumerate(rows.rows):
+            found = row if isinstance(row, Fault) else self._render(row)
+            if isinstance(found, Fault):
+                self._tally.fault(self._file, rows.first + place, rows.offset_of(place), found)
+                continue
+            rendered.append(found[0])
+            places.append(place)
+            if hashed:
+                talks.append(_content(found[1]))
+        held = held_out(talks, self._fraction) if hashed else np.zeros(len(rendered), np.bool_)
+        return _Chunk(rendered, np.array(places, np.int64), held)
+
+    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
+        try:
+            messages, tools, notes = self._reader.read(row)
+        except self._module.Refused as refused:
+            return Fault(refused.reason, refused.detail)
+        if self._roles is not None:
+            for message in messages:
+                if message.role not in self._roles:
+                    return Fault("unknown-role", message.role)
+        try:
+            rendered = self._chat.render(messages, tools=tools)
+        except InputError as error:
+            return Fault("template", str(error))
+        if notes:
+            self._tally.notes.update(notes)
+        return rendered, messages
+
+
+def _content(messages: Sequence[Message]) -> bytes:
+    """What a conversation says, the same for equal ones: it decides the split."""
+    said = [[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in messages]
+    return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
+
+
+def _fitted(
+    file: InputFile, rows: Records, chunk: _Chunk, batch: TokenBatch, asked: tuple[Wanted, Tally]
+) -> tuple[TokenBatch, Int64, Bools]:
+    """(examples, records, held) of those with something to train on, none too long."""
+    wanted, tally = asked
+    assert batch.loss_mask is not None, "a chat says what is trained"
+    keep = num_trained(batch.lengths, batch.loss_mask) > 0
+    for place in chunk.places[~keep].tolist():
+        tally.fault(file, rows.first + place, rows.offset_of(place), Fault(NOTHING))
+    if wanted.max_length is not None:
+        long = keep & (batch.lengths > wanted.max_length)
+        if wanted.overflow == "drop":
+            tally.dropped[TOO_LONG] += int(long.sum())
+            keep &= ~long
+        elif long.any():
+            batch = truncated(batch, wanted.max_length)
+            assert batch.loss_mask is not None, "as before"
+            idle = long & (num_trained(batch.lengths, batch.loss_mask) == 0)
+            tally.dropped[CUT_AWAY] += int(idle.sum())
+            keep &= ~idle
+            tally.notes[TRUNCATED] += int((long & keep).sum())
+    return selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep]
+
+
+def truncated(batch: TokenBatch, most: int) -> TokenBatch:
+    """Each example's first `most` ids."""
+    assert batch.loss_mask is not None, "asked only of examples"
+    ends = np.cumsum(batch.lengths)
+    inside = np.arange(len(batch.ids)) - np.repeat(ends - batch.lengths, batch.lengths) < most
+    return TokenBatch(batch.ids[inside], np.minimum(batch.lengths, most), batch.loss_mask[inside])
+
+
+def selected(batch: TokenBatch, keep: Bools) -> TokenBatch:
+    """The examples that stay."""
+    assert batch.loss_mask is not None, "asked only of examples"
+    if keep.all():
+        return batch
+    ids = np.repeat(keep, batch.lengths)
+    return TokenBatch(batch.ids[ids], batch.lengths[keep], batch.loss_mask[ids])

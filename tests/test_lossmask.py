@@ -1,0 +1,68 @@
+"""Mask files: one bit an id, in a stated order, refused where they are not the mask of their shard."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tokenriver.errors import FormatError, InputError
+from tokenriver.lossmask import LossMask, mask_bytes, mask_name, pack
+
+
+def _written(folder: Path, shards: list[list[bool]]) -> LossMask:
+    paths = [folder / f"{number}.mask" for number in range(len(shards))]
+    for path, bits in zip(paths, shards, strict=True):
+        path.write_bytes(b"".join(pack([np.array(bits, np.bool_)])))
+    return LossMask(paths, [len(bits) for bits in shards])
+
+
+def test_the_order_of_the_bits() -> None:
+    assert mask_name("train/tokens_train_000000.bin") == "train/tokens_train_000000.mask"
+    assert b"".join(pack([np.array([1, 0, 0, 0, 0, 0, 0, 0, 0, 1], np.bool_)])) == b"\x01\x02"
+    assert [mask_bytes(count) for count in (1, 8, 9)] == [1, 1, 2]
+
+
+@settings(max_examples=30)
+@given(blocks=st.lists(st.lists(st.booleans(), max_size=20), max_size=8))
+def test_blocks_of_any_length_give_the_same_bytes(blocks: list[list[bool]]) -> None:
+    whole = [bit for block in blocks for bit in block]
+    packed = b"".join(pack([np.array(block, np.bool_) for block in blocks]))
+    assert packed == bytes(sum(bit << i for i, bit in enumerate(whole[at : at + 8])) for at in range(0, len(whole), 8))
+
+
+def test_bits_of_several_shards(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    shards = [(generator.random(size) < 0.5).tolist() for size in (1, 8, 23, 64, 5)]
+    mask, whole = _written(tmp_path, shards), np.array([bit for bits in shards for bit in bits], np.bool_)
+    positions = generator.integers(0, len(whole), (7, 9))
+    assert np.array_equal(mask.at(positions), whole[positions])
+    assert mask.at(np.empty(0, np.int64)).shape == (0,)
+    for start, stop in ((0, len(whole)), (3, 4), (8, 9), (9, 32), (31, 100), (5, 5)):
+        found = np.concatenate([np.empty(0, np.bool_), *mask.blocks(start, stop)])
+        assert np.array_equal(found, whole[start:stop])
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"\x01", "size: got 1 bytes, expected 2, one bit for each of 9 ids"),
+        (b"\x01\x01\x00", "size: got 3 bytes, expected 2"),
+        (b"", "size: got 0 bytes, expected 2"),
+        (b"\x01\x02", "got bits behind the last of 9 ids, expected none"),
+    ],
+)
+def test_a_file_that_is_not_the_mask_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+    (tmp_path / "a.mask").write_bytes(data)
+    with pytest.raises(FormatError, match=says):
+        LossMask([tmp_path / "a.mask"], [9]).at(np.array([0]))
+
+
+def test_an_absent_file_and_a_link(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.mask: cannot read"):
+        LossMask([tmp_path / "a.mask"], [9]).at(np.array([0]))
+    (tmp_path / "b.mask").write_bytes(b"\x01\x01")
+    (tmp_path / "a.mask").symlink_to(tmp_path / "b.mask")
+    with pytest.raises(FormatError, match="got a link"):
+        LossMask([tmp_path / "a.mask"], [9]).at(np.array([0]))

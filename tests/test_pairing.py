@@ -1,0 +1,151 @@
+"""Comparisons become pairs, in lines or in a corpus of two rows each, or are counted with file and line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tokenriver as tr
+from chat_cases import toy_tokenizer
+from small_builds import files_of
+from tokenriver.errors import InputError, MismatchError
+
+ASKED = "\n\nHuman: q\n\nAssistant:"
+RECORDS: list[Any] = [
+    {"chosen": ASKED + " a", "rejected": ASKED + " b", "score": 1},
+    {"prompt": "p ", "chosen": "46", "rejected": "$46"},
+    {"chosen": ASKED + " a", "rejected": ASKED + " a"},
+    {"chosen": [{"role": "user", "content": "p"}, {"role": "assistant", "content": "a"}], "rejected": 3},
+    {"chosen": ASKED + " c", "rejected": ASKED + " d"},
+    {"prompt": [{"role": "robot", "content": "p"}], "chosen": "e", "rejected": "f"},
+    {"prompt": "<|endoftext|>", "chosen": "a<|endoftext|>", "rejected": "b"},
+]
+
+
+def write(path: Path, records: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def test_lines(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.jsonl", RECORDS), tmp_path / "out.jsonl"
+    report = tr.preference(source, out, max_per_dataset=2)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert rows == [
+        {"prompt": "Human: q", "chosen": "a", "rejected": "b"},
+        {"prompt": "p ", "chosen": "46", "rejected": "$46"},
+        {"prompt": "Human: q", "chosen": "c", "rejected": "d"},
+        {"prompt": [{"role": "robot", "content": "p"}], "chosen": "e", "rejected": "f"},
+    ]
+    assert (report.rows, report.kept, report.unused_fields) == (7, 4, {"score": 1})
+    assert report.dropped == {"beyond-max-rows": 1, "identical-answers": 1}
+    assert report.bad == {"not-a-string": 1}
+    assert report.facts == {"datasets": {"hh": 2, "strings": 2}}
+    listed = [json.loads(line) for line in (tmp_path / "out.dropped.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["reason"]) for row in listed] == [(3, "identical-answers"), (4, "not-a-string")]
+    again = tr.preference(out, tmp_path / "again.jsonl")
+    assert (again.sha256, again.kept) == (report.sha256, 4)
+    tr.preference(out, tmp_path / "mixed.jsonl", shuffle=1)
+    assert sorted((tmp_path / "mixed.jsonl").read_text()) == sorted(out.read_text())
+
+
+def test_a_corpus(tmp_path: Path, quick_disk: None) -> None:
+    source = write(tmp_path / "in.jsonl", RECORDS)
+    report = tr.preference(source, tmp_path / "c", tokenizer="byte")
+    assert tr.verify(tmp_path / "c") == []
+    assert report.bad == {"not-a-string": 1, "not-renderable": 1}
+    assert report.dropped == {"identical-answers": 1}
+    assert (report.rows, report.kept) == (7, 4)
+    listed = [json.loads(line) for line in (tmp_path / "c" / "bad_rows.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["reason"]) for row in listed] == [(4, "not-a-string"), (6, "not-renderable")]
+    corpus = tr.open_corpus(tmp_path / "c")
+    assert corpus.num_documents == 8
+    assert corpus.manifest is not None
+    assert corpus.manifest.options["rows_per_sample"] == 2
+    assert [corpus.source(i) for i in range(8)] == [("in.jsonl", row) for row in (0, 0, 1, 1, 4, 4, 6, 6)]
+    assert corpus.decode(corpus.document(2)) == "<|user|>\np <|endoftext|><|assistant|>\n46<|endoftext|>"
+    assert corpus.loss_mask is not None
+    trained = corpus.loss_mask.at(np.arange(corpus.num_tokens))
+    assert int(trained.sum()) == report.facts["trained"]
+    assert corpus.decode(corpus.read(0, corpus.num_tokens)[trained]).split("<|endoftext|>")[:4] == [
+        "a",
+        "b",
+        "46",
+        "$46",
+    ]
+    # text that spells a token is text: each row has its two ends alone
+    assert [corpus.document(i).tolist().count(256) for i in range(8)] == [2] * 8
+    before = files_of(tmp_path / "c")
+    assert tr.preference(source, tmp_path / "c", tokenizer="byte") == report
+    assert files_of(tmp_path / "c") == before
+    write(source, RECORDS[:3])
+    with pytest.raises(MismatchError, match="holds another corpus"):
+        tr.preference(source, tmp_path / "c", tokenizer="byte")
+
+
+def test_a_corpus_of_pairs_is_refused_where_they_would_be_mixed_up(tmp_path: Path, quick_disk: None) -> None:
+    tr.preference(write(tmp_path / "in.jsonl", RECORDS), tmp_path / "c", tokenizer="byte")
+    corpus = tr.open_corpus(tmp_path / "c")
+    for either in (corpus, tr.Mixture({"a": (corpus, 1.0)})):
+        with pytest.raises(InputError, match=r"kind 'preference', 2 documents a sample .* read it with PairLoader"):
+            tr.Loader(either, seq_len=4, global_batch=1, packing="document")
+    with pytest.raises(InputError, match="got samples of 2 documents, expected single ones"):
+        tr.convert(tmp_path / "c", tmp_path / "d", format="native")
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> None:
+    source = write(tmp_path / "in.jsonl", RECORDS)
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"dataset": "x"}, "dataset: got 'x', expected one of hh, ultrafeedback, both, auto"),
+        ({"like": "llmc"}, "like: got 'llmc', expected pile-hdf5"),
+        ({"max_per_dataset": 0}, "max_per_dataset: got 0"),
+        ({"on_bad": "fail"}, r"in\.jsonl: line 4: got not-a-string, expected no bad row"),
+        ({"dataset": "ultrafeedback"}, "none with an example, expected some"),
+        ({"max_bad": -1}, "max_bad: got -1"),
+    ]
+    for number, (options, named) in enumerate(refused):
+        for out in (f"out{number}.jsonl", f"corpus{number}"):
+            with pytest.raises(InputError, match=named):
+                tr.preference(source, tmp_path / out, **options)
+            assert not (tmp_path / out / "manifest.json").exists()
+    with pytest.raises(InputError, match="shuffle: got it with a corpus"):
+        tr.preference(source, tmp_path / "corpus2", shuffle=0)
+    # a run that failed stands in nobody's way
+    assert tr.preference(source, tmp_path / "corpus4", turns=True).kept == 4
+    with pytest.raises(InputError, match=r"out: got a name in \.gz, expected one in \.jsonl"):
+        tr.preference(source, tmp_path / "out.jsonl.gz")
+    with pytest.raises(InputError, match="is one of the inputs"):
+        tr.preference(source, source)
+    (tmp_path / "x.txt").write_text("text")
+    with pytest.raises(InputError, match="expected records"):
+        tr.preference(tmp_path / "x.txt", tmp_path / "y.jsonl")
+
+
+TEXT = st.text(st.sampled_from("ab \n\u00e9<|>\U0001f9ff"), min_size=1, max_size=8).filter(str.strip)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(TEXT, TEXT, TEXT).filter(lambda p: p[1].strip() != p[2].strip()), min_size=1, max_size=4))
+@pytest.mark.parametrize("template", ["plain", "chatml"])
+def test_both_rows_have_the_prompt_and_their_own_answer(
+    template: str, tmp_path_factory: pytest.TempPathFactory, quick_disk: None, pairs: list[tuple[str, str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("pairs")
+    rows = [{"prompt": p, "chosen": a, "rejected": b} for p, a, b in pairs]
+    tokenizer = toy_tokenizer()
+    tr.preference(write(folder / "in.jsonl", rows), folder / "c", template=template, tokenizer=tokenizer)
+    corpus = tr.open_corpus(folder / "c")
+    assert corpus.loss_mask is not None
+    for number, (_, *answers) in enumerate(pairs):
+        prompts = []
+        for side, answer in enumerate(answers):
+            start, stop = corpus.doc_bounds(2 * number + side)
+            ids, mask = corpus.read(start, stop), corpus.loss_mask.at(np.arange(start, stop))
+            first = int(mask.argmax())
+            prompts.append(ids[:first].tolist())
+            assert tokenizer.decode_bytes(ids[mask][:-1]) == answer.encode()
+        assert prompts[0] == prompts[1]
