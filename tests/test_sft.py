@@ -76,14 +76,14 @@ def test_every_row_has_one_fate(tmp_path: Path, quick_disk: None) -> None:
     assert report.balance["notes"] == {"blank": 1}
     assert report.bad_rows is not None
     listed = [json.loads(line) for line in report.bad_rows.read_text().splitlines()]
-    assert {(row["line"], row["reason"]) for row in listed} == {
+    assert [(row["line"], row["reason"]) for row in listed] == [
         (3, "not-json"),
         (4, "unknown-role"),
         (5, "nothing-to-train"),
         (6, "empty-conversation"),
         (8, "template"),
         (9, "nothing-to-train"),
-    }
+    ]
     text = (tmp_path / "a.jsonl").read_bytes()
     assert [text[row["offset"] :].startswith((b"{", b'{"')) for row in listed] == [True] * 6
     corpus = tr.open_corpus(tmp_path / "c")

@@ -26,6 +26,7 @@ NOTHING = "nothing-to-train"
 TOO_LONG = "too-long"
 CUT_AWAY = "answer-cut-away"
 TRUNCATED = "truncated"
+EMPTY = TokenBatch(np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.bool_))
 
 
 class RecordReader(Protocol):
@@ -60,11 +61,13 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """What can be encoded of some rows: conversations, the rows' places, and whether each is held out."""
+    """What can be encoded of some rows: conversations, the rows' places, and whether each is held out; and what is
+    wrong with other rows."""
 
     rendered: list[Rendered]
     places: Int64
     held: Bools
+    faults: dict[int, Fault]
 
 
 def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[Examples]:
@@ -77,9 +80,11 @@ def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally
         for rows in read_records(file, SourceOptions()):
             tally.rows[source] += len(rows.rows)
             chunk = renderer.chunk(rows)
-            if chunk.rendered:
-                batch = chat.encode(chunk.rendered)
-                yield Examples(source, *_fitted(file, rows, chunk, batch, (wanted, tally)))
+            batch = chat.encode(chunk.rendered) if chunk.rendered else EMPTY
+            keep, batch = _fitted(chunk, batch, wanted, tally)
+            for place, fault in sorted(chunk.faults.items()):
+                tally.fault(file, rows.first + place, rows.offset_of(place), fault)
+            yield Examples(source, selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep])
 
 
 class _Renderer:
@@ -89,23 +94,24 @@ class _Renderer:
         self._module = registry.load("examples", "sft")
         self._reader: RecordReader = self._module.Reader(str(file.path), wanted.shape)
         self._chat, self._roles, self._tally = chat, chat.roles, tally
-        self._file, self._fraction = file, wanted.val_fraction
+        self._fraction = wanted.val_fraction
 
     def chunk(self, rows: Records) -> _Chunk:
         """What can be encoded of some rows."""
         rendered, places, talks = [], [], []
+        faults: dict[int, Fault] = {}
         hashed = self._fraction > 0
         for place, row in enumerate(rows.rows):
             found = row if isinstance(row, Fault) else self._render(row)
             if isinstance(found, Fault):
-                self._tally.fault(self._file, rows.first + place, rows.offset_of(place), found)
+                faults[place] = found
                 continue
             rendered.append(found[0])
             places.append(place)
             if hashed:
                 talks.append(_content(found[1]))
         held = held_out(talks, self._fraction) if hashed else np.zeros(len(rendered), np.bool_)
-        return _Chunk(rendered, np.array(places, np.int64), held)
+        return _Chunk(rendered, np.array(places, np.int64), held, faults)
 
     def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
         try:
@@ -131,15 +137,12 @@ def _content(messages: Sequence[Message]) -> bytes:
     return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
 
 
-def _fitted(
-    file: InputFile, rows: Records, chunk: _Chunk, batch: TokenBatch, asked: tuple[Wanted, Tally]
-) -> tuple[TokenBatch, Int64, Bools]:
-    """(examples, records, held) of those with something to train on, none too long."""
-    wanted, tally = asked
+def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: Tally) -> tuple[Bools, TokenBatch]:
+    """(which examples stay, all of them): they have something to train on, and none is too long. Those with nothing are
+    put among the faults."""
     assert batch.loss_mask is not None, "a chat says what is trained"
     keep = num_trained(batch.lengths, batch.loss_mask) > 0
-    for place in chunk.places[~keep].tolist():
-        tally.fault(file, rows.first + place, rows.offset_of(place), Fault(NOTHING))
+    chunk.faults.update(dict.fromkeys(chunk.places[~keep].tolist(), Fault(NOTHING)))
     if wanted.max_length is not None:
         long = keep & (batch.lengths > wanted.max_length)
         if wanted.overflow == "drop":
@@ -152,7 +155,7 @@ def _fitted(
             tally.dropped[CUT_AWAY] += int(idle.sum())
             keep &= ~idle
             tally.notes[TRUNCATED] += int((long & keep).sum())
-    return selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep]
+    return keep, batch
 
 
 def truncated(batch: TokenBatch, most: int) -> TokenBatch:

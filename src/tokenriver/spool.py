@@ -36,8 +36,8 @@ _COLUMNS = {"mask": "bool", "lengths": "<i8", "records": "<i8", "sources": "<i4"
 class ExampleWriter:
     """Takes the examples of all splits; `commit` makes the corpus."""
 
-    def __init__(self, out: Path, plan: Mapping[str, Any], dtype: str, name: str, files: ExitStack) -> None:
-        self._out, self._plan, self._dtype, self._name, self._files = out, plan, dtype, name, files
+    def __init__(self, out: Path, plan: Mapping[str, Any], dtype: str, name: str, opened: ExitStack) -> None:
+        self._out, self._plan, self._dtype, self._name, self._files = out, plan, dtype, name, opened
         self._spools: dict[str, _Spool] = {}
         self.writing = False
         """Is there something in the folder that only this plan may go on with?"""
