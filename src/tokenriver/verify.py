@@ -66,6 +66,8 @@ def verify(
     the folder that holds the corpus). Raises InputError if there is no corpus, or an input cannot be read."""
     place = Path(path).absolute()
     if choice_format(place):
+        if against_inputs:
+            raise InputError(f"{path}: got multiple-choice examples, expected a corpus of ours to compare with inputs")
         return [_finding(place, error) for error in choice_faults(place)]
     folder = place.parent if place.name == MANIFEST_NAME else place
     if not ((folder / MANIFEST_NAME).is_file() or (folder / BUILD_FOLDER).is_dir()):

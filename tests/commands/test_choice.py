@@ -67,6 +67,8 @@ def test_the_other_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "*  0      8 ids  The baker opened the oven and| took out a tray of warm bread.|" in ran.out
     assert "format llmc" in tokenriver(capsys, "info", other).out
     assert tokenriver(capsys, "verify", other).out == f"{other}: no findings\n"
+    ran = tokenriver(capsys, "verify", other, "--against-inputs")
+    assert "got multiple-choice examples, expected a corpus" in ran.err
     other.write_bytes(other.read_bytes()[:-2])
     ran = tokenriver(capsys, "verify", other)
     assert ran.code == 1
