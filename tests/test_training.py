@@ -39,7 +39,7 @@ def theirs(texts: list[str], vocab_size: int, special: list[str]) -> str:
 
 
 def test_equals_the_library(tmp_path: Path) -> None:
-    out = tmp_path / "tokenizer.json"
+    out = tmp_path / "made" / "here" / "tokenizer.json"
     seen: list[tuple[int, int]] = []
     rows = write_rows(tmp_path / "rows.jsonl", TEXTS)
     report = tr.train_tokenizer(rows, out, vocab_size=330, progress=lambda *at: seen.append(at))

@@ -293,7 +293,7 @@ class Corpus:
         if given is None:
             given = self._made_by.name if self._made_by is not None else self._customary()
             if given is None or not _PLAIN_NAME.fullmatch(given):
-                raise InputError(f"{self.path}: tokenizer: got the name {given!r} alone; give its file as tokenizer=")
+                raise InputError(f"{self.path}: tokenizer: got the name {given!r} alone; give its file as tokenizer")
         search = (self._home, *search) if given == CHARACTERS else search
         found = load_tokenizer(given, search=search) if isinstance(given, str | Path) else given
         check_tokenizer(self.path, self._contents, found)

@@ -75,6 +75,7 @@ def train_tokenizer(
     refuse_input(path, found)
     counts = _Counts()
     texts = _texts(found, buildplan.source_options(text_field, separator), counts, progress)
+    files.make_folder(path.parent)
     reason = ""
     if trainer == "fast":
         config, made, reason = module.train_fast(texts, vocab_size, special, path)

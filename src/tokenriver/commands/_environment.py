@@ -45,9 +45,9 @@ def one_thread() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-def open_corpus(path: Path, split: str = "train") -> "Corpus":
-    """A corpus whose tokenizer is also looked for in the usual caches."""
-    return tokenriver.open_corpus(path, split=split, tokenizer_search=tokenizer_folders())
+def open_corpus(path: Path, split: str = "train", tokenizer: str | None = None) -> "Corpus":
+    """A corpus whose tokenizer is the one given, or is also looked for in the usual caches."""
+    return tokenriver.open_corpus(path, split=split, tokenizer=tokenizer, tokenizer_search=tokenizer_folders())
 
 
 def cache_folder(given: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:

@@ -29,6 +29,14 @@ Tokenizer = Annotated[
         ".pkl file.",
     ),
 ]
+MadeBy = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="PATH",
+        help="The file of the tokenizer that made the ids, where it is not found by itself.",
+    ),
+]
 Like = Annotated[
     str | None,
     typer.Option(

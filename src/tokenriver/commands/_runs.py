@@ -34,9 +34,8 @@ class Run:
         return {"row_number": row_number, "epoch": epoch, "step": step, "rank": rank, "index": index}
 
 
-def open_run(path: Path, split: str, world_size: int | None, log: Path | None, options: dict[str, Any]) -> Run:
-    """Open what these options describe; with a log the steps are those of the log."""
+def open_run(corpus: Corpus, world_size: int | None, log: Path | None, options: dict[str, Any]) -> Run:
+    """The run of a corpus that these options describe; with a log the steps are those of the log."""
     _, ranks = _environment.rank_and_world_size(0, world_size)
-    corpus = _environment.open_corpus(path, split)
     loader = tokenriver.Loader(corpus, world_size=ranks, prefetch=0, **options)
     return Run(corpus, loader, loader.places if log is None else read_log(log))

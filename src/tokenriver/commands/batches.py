@@ -75,6 +75,7 @@ def run(
     mask_eos: MaskEos = False,
     rank: Rank = None,
     world_size: WorldSize = None,
+    tokenizer: _options.MadeBy = None,
     split: _options.Split = "train",
     json: _options.Json = False,
 ) -> None:
@@ -89,7 +90,7 @@ def run(
         raise typer.BadParameter("give --batch-size, or with --packing document --max-tokens-per-batch")
     given = {"buckets": _widths(buckets), "max_tokens_per_batch": max_tokens}
     this_rank, ranks = _environment.rank_and_world_size(rank, world_size)
-    corpus = _environment.open_corpus(path, split)
+    corpus = _environment.open_corpus(path, split, tokenizer)
     loader = tokenriver.Loader(
         corpus,
         seq_len=seq_len,

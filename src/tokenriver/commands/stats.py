@@ -41,6 +41,7 @@ def run(
     ids: Ids = False,
     by: By = None,
     by_source: BySource = False,
+    tokenizer: _options.MadeBy = None,
     split: _options.Split = "train",
     json: _options.Json = False,
 ) -> None:
@@ -53,7 +54,7 @@ def run(
     Example:  tokenriver stats corpus --seq-len 340,1024
     """
     lengths = [_output.count(word) for words in seq_len or [] for word in words.split(",")]
-    corpus = _environment.open_corpus(path, split)
+    corpus = _environment.open_corpus(path, split, tokenizer)
     by = by or ("source" if by_source else None)
     lines = packing or PACKINGS
     found = tokenriver.stats(corpus, seq_lens=lengths or None, packings=lines, buckets=buckets, ids=ids, by=by)

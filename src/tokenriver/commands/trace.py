@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tokenriver.against import record_texts
-from tokenriver.commands import _options, _output, _rows, _runs
+from tokenriver.commands import _environment, _options, _output, _rows, _runs
 from tokenriver.commands.batches import Characters, Order, Overflow, Packing, WorldSize
 from tokenriver.errors import InputError
 from tokenriver.trace import Origin
@@ -44,6 +44,7 @@ def run(
     stride: _runs.Stride = None,
     characters: Characters = 240,
     source_root: SourceRoot = None,
+    tokenizer: _options.MadeBy = None,
     split: _options.Split = "train",
     json: _options.Json = False,
 ) -> None:
@@ -59,7 +60,7 @@ def run(
         raise typer.BadParameter("--rank and --index are of a --step")
     options = {"seq_len": seq_len, "global_batch": batch_size, "seed": seed, "order": order, "packing": packing}
     options |= {"overflow": overflow, "phase_shift": phase_shift, "stride": stride, "epochs": None}
-    made = _runs.open_run(path, split, world_size, log, options)
+    made = _runs.open_run(_environment.open_corpus(path, split, tokenizer), world_size, log, options)
     shown = []
     for number in [row_number] if row_number is not None else _numbers(made, step or 0, rank, index):
         shown.append({**made.place(number), "documents": _documents(made, number, source_root)})

@@ -20,6 +20,7 @@ def run(
     path: _options.CorpusPath,
     against_inputs: AgainstInputs = False,
     inputs_root: InputsRoot = None,
+    tokenizer: _options.MadeBy = None,
     json: _options.Json = False,
 ) -> None:
     """Check a corpus: checksums and invariants, or decode it and compare it with its sources.
@@ -34,6 +35,7 @@ def run(
             path,
             against_inputs=against_inputs,
             inputs_root=inputs_root,
+            tokenizer=tokenizer,
             tokenizer_search=_environment.tokenizer_folders(),
         )
     if json:

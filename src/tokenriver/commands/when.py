@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tokenriver import lookup
-from tokenriver.commands import _options, _output, _runs
+from tokenriver.commands import _environment, _options, _output, _runs
 from tokenriver.commands.batches import Order, Overflow, Packing, WorldSize
 from tokenriver.errors import InputError
 
@@ -39,6 +39,7 @@ def run(
     phase_shift: _runs.PhaseShift = False,
     stride: _runs.Stride = None,
     limit: Limit = 20,
+    tokenizer: _options.MadeBy = None,
     split: _options.Split = "train",
     json: _options.Json = False,
 ) -> None:
@@ -52,7 +53,7 @@ def run(
         raise typer.BadParameter("give one of --document, --record and --text")
     options = {"seq_len": seq_len, "global_batch": batch_size, "seed": seed, "order": order, "packing": packing}
     options |= {"overflow": overflow, "phase_shift": phase_shift, "stride": stride, "epochs": epochs}
-    made = _runs.open_run(path, split, world_size, log, options)
+    made = _runs.open_run(_environment.open_corpus(path, split, tokenizer), world_size, log, options)
     shown = []
     for number in _documents(made, document, record, text):
         shown.append(_rows_of(made, number))
