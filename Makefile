@@ -7,7 +7,7 @@
 .DELETE_ON_ERROR:
 PROCESSES ?= 2
 SECONDS ?= 600
-# of test-all: none means every test; "slow or interop or torch" only what test leaves out
+# of test-all: none means every test, the long ones too; "slow or interop or torch" only what test leaves out
 MARKS ?=
 PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES)
 

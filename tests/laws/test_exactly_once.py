@@ -172,8 +172,11 @@ def test_large_epochs_across_their_borders() -> None:
         assert times.min() == times.max() == 2
 
 
+LONG = [pytest.param(seed, marks=pytest.mark.long) for seed in range(1_002, 1_020)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1_000, 1_020))
+@pytest.mark.parametrize("seed", [1_000, 1_001, *LONG])
 def test_many_more_histories(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(5_000):
