@@ -40,8 +40,8 @@ def served(made: Loader) -> list[tuple[int, int]]:
     ]
 
 
-@settings(max_examples=40)
-@given(weights=st.lists(st.integers(1, 1000), min_size=1, max_size=40))
+@settings(max_examples=25)
+@given(weights=st.lists(st.integers(1, 1000), min_size=1, max_size=12))
 def test_no_prefix_is_a_row_off_its_quota(weights: list[int]) -> None:
     quotas = make_quotas([Fraction(weight) for weight in weights], [str(i) for i in range(len(weights))])
     assert PERIOD % quotas.period == 0
