@@ -87,6 +87,11 @@ class Rounds:
         """`names` are what a state must agree with: "corpus" (a fingerprint) and "packing" (what makes rows of
         samples); `order` is (name, seed). LimitError for fewer samples than a step takes."""
         sizes.check()
+        if sizes.global_batch > num_samples:
+            raise LimitError(
+                f"global_batch: got {sizes.global_batch}, expected 1 to {num_samples}, the samples of one epoch (N); "
+                "take fewer a step, or give more"
+            )
         name, seed = order
         self.sampler = Sampler(num_samples, global_batch=sizes.global_batch, seed=seed, order=name)
         self.sizes = sizes

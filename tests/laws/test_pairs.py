@@ -204,7 +204,7 @@ def test_a_batch_of_any_step_and_a_run_once_more(corpus: tr.Corpus) -> None:
 def test_options_that_make_no_sense(corpus: tr.Corpus, options: dict[str, Any], named: str) -> None:
     with pytest.raises(InputError, match=named):
         PairLoader(corpus, **{"max_length": 60, "global_batch": 2, **options})
-    with pytest.raises(LimitError, match="global_batch: got 12, expected 1 to 11"):
+    with pytest.raises(LimitError, match="global_batch: got 12, expected 1 to 11, the samples of one epoch"):
         PairLoader(corpus, max_length=60, global_batch=12)
 
 

@@ -138,7 +138,7 @@ def test_too_long_prompts_may_be_refused(path: Path) -> None:
         PromptLoader(path, CHAT, global_batch=1, max_length=10)
     with pytest.raises(InputError, match="too_long: got 'cut'"):
         PromptLoader(path, CHAT, global_batch=1, too_long="cut")
-    with pytest.raises(LimitError, match="global_batch: got 14, expected 1 to 13"):
+    with pytest.raises(LimitError, match="global_batch: got 14, expected 1 to 13, the samples of one epoch"):
         PromptLoader(path, CHAT, global_batch=14)
 
 

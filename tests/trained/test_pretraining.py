@@ -1,33 +1,19 @@
 """The examples train a model that learns, and what they claim about resumes, packings and targets holds."""
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from examples import packings, pretrain
 from examples.gpt import GPT, Shape, inside_sequences
-from examples.training import begin
 
+from examples import packings, pretrain
 from tokenriver import Corpus
 
 pytestmark = pytest.mark.torch
 SHAPE = Shape(257, 32, layers=1, heads=2, width=32)
 STEPS = 60
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch_made_ready() -> Iterator[None]:
-    """One thread; and what torch loads with its first optimizer, which names a folder in the environment."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TORCHINDUCTOR_CACHE_DIR", "")
-        begin(GPT(SHAPE))
-        yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
