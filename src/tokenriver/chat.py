@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tokenriver import registry
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, refuse_name
 from tokenriver.messages import (
     BOS,
     CONTEXT,
@@ -180,6 +180,7 @@ def load_chat(
     only the last; `reasoning`: is what the assistant thought trained as well; `roles`: those whose messages are trained
     (none named: assistant). A message's own `train` wins over both. `variables`: what a template of a file gets beside
     the conversation, as {"enable_thinking": False}; no clock is in its reach, so "strftime_now" is the date as text."""
+    refuse_name("tokenizer", tokenizer, "what load_tokenizer makes of it")
     if train not in TRAIN:
         raise InputError(f"train: got {train!r}, expected one of {', '.join(TRAIN)}; choose one")
     whose = frozenset(roles or ("assistant",))

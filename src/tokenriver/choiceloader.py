@@ -8,7 +8,7 @@ import numpy as np
 
 from tokenriver.choicedata import ChoiceExamples
 from tokenriver.choiceplan import LAYOUTS, Shape, ranges
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, refuse_name
 from tokenriver.types import IGNORE, Bools, Int64
 
 
@@ -62,6 +62,7 @@ class EvalLoader:
         layout "native": every example once over all ranks, any number of choices, long contexts cut on the left (see
         `summary`), all ranks as many batches. "llmc": the lines of llm.c's loader, to the cell, and its refusals.
         InputError for arguments that cannot be meant, LimitError for sizes that are too small."""
+        refuse_name("examples", examples, "what open_choices makes of it")
         for name, value, least in (
             ("batch_rows", batch_rows, 1),
             ("seq_len", seq_len, 1),

@@ -10,6 +10,8 @@
 Wording: `what: got X, expected Y; do Z`, the path first, a parameter by its name.
 """
 
+import os
+
 
 class RiverError(Exception):
     """Any failure that tokenriver foresees; its text is all that a person needs to act."""
@@ -33,3 +35,9 @@ class MismatchError(RiverError):
 
 class MissingPackageError(RiverError):
     """An optional package is absent; the text has its install line."""
+
+
+def refuse_name(what: str, value: object, cure: str) -> None:
+    """InputError for a name or path where the thing itself is asked for."""
+    if isinstance(value, str | os.PathLike):
+        raise InputError(f"{what}: got {os.fspath(value)!r}, expected the thing itself; give {cure}")

@@ -9,7 +9,7 @@ import numpy as np
 from tokenriver import registry
 from tokenriver.buckets import BucketOrder, lay_buckets
 from tokenriver.course import LARGEST
-from tokenriver.errors import FormatError, InputError
+from tokenriver.errors import FormatError, InputError, refuse_name
 from tokenriver.lossmask import mask_of
 from tokenriver.masks import Masks
 from tokenriver.mixing import MixedSampler, Mixture, mixed
@@ -27,6 +27,7 @@ def lay_out(
 ) -> tuple[River, Packing, Sampler | MixedSampler | Replayed | BucketOrder]:
     """What is read, where its rows lie and in which order they come; `sizes` are global batch, micro batch (None: a
     rank's share) and world size."""
+    refuse_name("corpus", corpus, "what open_corpus makes of it")
     for river in corpus.rivers if isinstance(corpus, Mixture) else (corpus,):
         _refuse_samples(river)
     if order not in ORDERS:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver.corpus import Corpus
-from tokenriver.errors import FormatError, InputError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError, refuse_name
 from tokenriver.paircorpus import ROWS
 from tokenriver.rounds import Round, Rounds, Sizes, rows_per_sample
 from tokenriver.types import IGNORE, Bools, Int64
@@ -134,6 +134,7 @@ class PairLoader:
         which may lose the answer). `pad`: rows are filled up to the longest of their batch, or to max_length, with
         `pad_id` (None: the tokenizer's, else its end of text, else 0). InputError for a corpus of other samples,
         LimitError for too few pairs."""
+        refuse_name("corpus", corpus, "what open_corpus makes of it")
         options = {} if corpus.manifest is None else corpus.manifest.options
         if rows_per_sample(options) != ROWS or corpus.manifest is None or corpus.loss_mask is None:
             raise InputError(f"{corpus.path}: got no corpus of pairs, expected one of `tokenriver preference`")
