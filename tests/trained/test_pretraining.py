@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from examples import packings, pretrain
 from examples.gpt import GPT, Shape, inside_sequences
 from examples.training import begin
 
+from examples import packings, pretrain
 from tokenriver import Corpus
 
 pytestmark = pytest.mark.torch
