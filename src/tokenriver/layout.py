@@ -28,7 +28,7 @@ def lay_out(
     """What is read, where its rows lie and in which order they come; `sizes` are global batch, micro batch (None: a
     rank's share) and world size."""
     for river in corpus.rivers if isinstance(corpus, Mixture) else (corpus,):
-        _refuse_samples(river)
+        refuse_samples(river)
     if order not in ORDERS:
         if isinstance(corpus, Mixture):
             raise InputError(f"order: got {order!r} with a mixture, expected one of {', '.join(ORDERS)}; choose one")
@@ -50,7 +50,7 @@ def lay_out(
     return mixed(corpus, packings, (order, options["seed"], global_batch))
 
 
-def _refuse_samples(river: River) -> None:
+def refuse_samples(river: River) -> None:
     """InputError for a corpus whose documents stay together in samples, which windows or packed rows would mix up."""
     options = getattr(getattr(river, "manifest", None), "options", {})
     rows = rows_per_sample(options)
