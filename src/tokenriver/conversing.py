@@ -17,7 +17,7 @@ from tokenriver.errors import InputError
 from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.messages import Message, Rendered
-from tokenriver.records import Fault, Records, read_records
+from tokenriver.records import LONE_SURROGATE, Fault, Records, read_records
 from tokenriver.spool import num_trained
 from tokenriver.tally import Tally
 from tokenriver.types import Bools, Int64, Json, SourceOptions, TokenBatch
@@ -79,6 +79,8 @@ def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally
         renderer = _Renderer(file, chat, wanted, tally)
         for rows in read_records(file, SourceOptions()):
             tally.rows[source] += len(rows.rows)
+            if rows.mended:
+                tally.notes[LONE_SURROGATE] += rows.mended
             chunk = renderer.chunk(rows)
             batch = chat.encode(chunk.rendered) if chunk.rendered else EMPTY
             keep, batch = _fitted(chunk, batch, wanted, tally)

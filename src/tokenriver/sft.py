@@ -15,12 +15,12 @@ import numpy as np
 from tokenriver import files, registry
 from tokenriver.buildplan import BAD_ROWS_NAME, make_plan, stored_dtype
 from tokenriver.chat import Chat, load_chat
-from tokenriver.commit import BadRows
 from tokenriver.conversing import Wanted, encode_records, selected
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.defaults import TOKENIZER
 from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile, find_inputs
+from tokenriver.limits import BadRows
 from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, tokenizer_info
 from tokenriver.packed import shuffled, write_packed
 from tokenriver.spool import NAME, ExampleWriter, write_examples
