@@ -15,8 +15,9 @@ from tokenriver.limits import BadRows, Fates
 from tokenriver.records import BLANK, Fault
 
 
-class Tally:
-    """Counts the rows of one run. `path` is where bad rows are listed; the file is there if there are any."""
+class ListingTally:
+    """Counts the rows of one run and lists the bad ones as they come, however many they are. `path` is where; the file
+    is there if there are any."""
 
     def __init__(self, path: Path, limits: BadRows) -> None:
         limits.check()
