@@ -9,11 +9,11 @@ from typing import Any
 
 import orjson
 
-from tokenriver import files, registry
+from tokenriver import registry
 from tokenriver.choicecolumns import Collector
 from tokenriver.choicedata import ChoiceExamples, Rendering
 from tokenriver.errors import FormatError, InputError, RiverError
-from tokenriver.examplefile import find_records
+from tokenriver.examplefile import find_records, write_side
 from tokenriver.inputs import InputFile
 from tokenriver.limits import BadRows, Fates
 from tokenriver.reading import Progress, refuse_input
@@ -153,15 +153,9 @@ def _side_file(path: Path) -> Path:
 
 
 def _write_bad_rows(path: Path, found: Collector, sources: Sequence[InputFile]) -> Path | None:
-    """The side file of bad rows; one of an earlier run goes where there are none now."""
     side = _side_file(path)
-    if not found.bad:
-        files.remove(side)
-        return None
-    with files.AtomicFile(side) as file:
-        for line in _lines(found.bad, sources):
-            file.write(line)
-    return side
+    write_side(side, list(_lines(found.bad, sources)))
+    return side if found.bad else None
 
 
 def _lines(bad: Iterable[tuple[int, int, str]], sources: Sequence[InputFile]) -> Iterator[bytes]:
