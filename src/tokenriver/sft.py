@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver import files, registry
+from tokenriver import registry
 from tokenriver.buildplan import BAD_ROWS_NAME, make_plan, stored_dtype
 from tokenriver.chat import Chat, load_chat
 from tokenriver.conversing import Wanted, encode_records, selected
@@ -21,9 +21,9 @@ from tokenriver.defaults import TOKENIZER
 from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.limits import BadRows
-from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, tokenizer_info
+from tokenriver.manifest import BUILD_FOLDER, Manifest, tokenizer_info
 from tokenriver.packed import shuffled, write_packed
-from tokenriver.spool import NAME, ExampleWriter, write_examples
+from tokenriver.spool import NAME, ExampleWriter, source_infos, write_examples
 from tokenriver.tally import ListingTally
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Int64, Tokenizer
@@ -166,19 +166,12 @@ def _native(request: _Request) -> SftReport:
             _fill(request, writer, tally)
             writer.commit(
                 tokenizer=tokenizer_info(tokenizer),
-                sources=_sources(request, tally),
+                sources=source_infos(request.inputs, [tally.rows[n] for n in range(len(request.inputs))]),
                 balance=tally.balance(),
                 shard_tokens=request.shard_tokens,
                 bad_rows=tally.path if tally.bad else None,
             )
     return _report(request, complete)
-
-
-def _sources(request: _Request, tally: ListingTally) -> list[SourceInfo]:
-    return [
-        SourceInfo(f.name, f.size, files.sha256_file(f.path), f.kind, f.compression, tally.rows[number])
-        for number, f in enumerate(request.inputs)
-    ]
 
 
 def _report(request: _Request, complete: bool) -> SftReport:
