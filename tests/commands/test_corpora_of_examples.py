@@ -106,3 +106,12 @@ def test_rows_of_masked_documents_are_traced(corpora: Path, capsys: pytest.Captu
     ran = tokenriver(capsys, "when", corpora / "masked", *ROWS, "--document", "1")
     assert ran.code == 0
     assert "document 1: chats.jsonl, record 1: in " in ran.out
+
+
+@pytest.mark.parametrize("command", [*(name for name in ON_PAIRS if name != "pack"), "stats", "leak"])
+def test_a_file_of_choices_is_no_corpus(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.jsonl").write_text('{"context": "a", "choices": ["b", "c"], "label": 1}\n')
+    tr.build_choices(tmp_path / "in.jsonl", tmp_path / "x.choice", tokenizer="byte")
+    ran = tokenriver(capsys, command, tmp_path / "x.choice", *ON_PAIRS.get(command, ()))
+    assert (ran.code, ran.out) == (1, "")
+    assert "got multiple-choice examples, expected a corpus; show them with tokenriver choice" in ran.err
