@@ -1,5 +1,6 @@
 """What the fuzzer reads: every parser of files that come from elsewhere, and what a sound reading is."""
 
+import hashlib
 import pickle
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,8 +11,10 @@ import numpy as np
 from tokenriver import registry
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError
+from tokenriver.examples import _choice_native
 from tokenriver.formats._meta import read_meta
 from tokenriver.storage import ShardFile, ShardReader
+from tokenriver.tokenizers import _sentencepiece_file
 
 Parser = Callable[[Path], None]
 MOST_IDS = 1 << 22
@@ -76,6 +79,9 @@ def _read_corpus(folder: Path, name: str | None = None, dtype: str | None = None
         assert 0 <= start <= stop == corpus.num_tokens
         assert len(corpus.document(corpus.num_documents // 2)) <= corpus.num_tokens
         assert corpus.document_at(0) >= 0
+    if corpus.loss_mask is not None:
+        seen = np.arange(min(corpus.num_tokens, MOST_IDS))
+        assert corpus.loss_mask.at(seen).sum() <= corpus.loss_mask.count() <= corpus.num_tokens
 
 
 def _read_meta(folder: Path) -> None:
@@ -91,9 +97,34 @@ def _read_tokenizer(folder: Path) -> None:
     tokenizer.decode_bytes(range(min(size, 1000)))
 
 
+def _read_choices(folder: Path) -> None:
+    [path] = folder.iterdir()
+    data = path.read_bytes()
+    if data.startswith(_choice_native.MAGIC):  # a checksum would hide all that is behind it
+        path.write_bytes(data[:-32] + hashlib.sha256(data[:-32]).digest())
+    module = registry.load("examples", "choice")
+    assert module.sniff(path) in ("", *module.FORMATS)
+    examples = module.read(path)
+    assert ((examples.labels >= 0) & (examples.labels < examples.counts)).all()
+    for number in range(min(len(examples), 100)):
+        assert all(len(piece) for piece in examples.pieces(number))
+        assert len(examples.pieces(number)) == examples.counts[number] + 1
+        examples.origin(number)
+    examples.describe()
+
+
+def _read_sentencepiece(folder: Path) -> None:
+    [path] = folder.iterdir()
+    model = _sentencepiece_file.parse(path, path.read_bytes())
+    assert 0 < len(model.pieces) <= path.stat().st_size
+    assert len({piece.text for piece in model.pieces}) == len(model.pieces)
+
+
 PARSERS: Mapping[str, Parser] = {
     **{name: partial(_read_format, name) for name in registry.names("formats")},
     "corpus": _read_corpus,
     "meta": _read_meta,
     "llmc-tokenizer": _read_tokenizer,
+    "choices": _read_choices,
+    "sentencepiece": _read_sentencepiece,
 }

@@ -142,7 +142,7 @@ def test_bad_rows_have_their_limit(tmp_path: Path) -> None:
     ):
         build(tmp_path, [PLAIN, *[bad] * 10])
     build(tmp_path, [PLAIN, *[bad] * 10], max_bad=0.95)
-    with pytest.raises(tr.InputError, match=r"in.jsonl: line 2: bad row: label-out-of-range"):
+    with pytest.raises(tr.InputError, match=r"in.jsonl: line 2: got label-out-of-range, expected no bad row"):
         build(tmp_path, [PLAIN, bad], on_bad="fail")
     with pytest.raises(tr.InputError, match=r"got 1 rows, none with an example \(1 label-out-of-range\)"):
         build(tmp_path, [bad])

@@ -9,7 +9,8 @@ import pytest
 
 from source_cases import gz, zst
 from tokenriver.errors import InputError
-from tokenriver.examplefile import ExampleLimits, Tally, each_record, find_records
+from tokenriver.examplefile import Tally, each_record, find_records
+from tokenriver.limits import BadRows
 
 HOSTILE = [
     b'{"a": 1}',
@@ -32,7 +33,7 @@ def test_every_row_is_a_record_blank_or_named(packed: str, tmp_path: Path) -> No
     data = b"\xef\xbb\xbf" + b"\n".join(HOSTILE)
     path = tmp_path / f"a.jsonl{'.' + packed if packed else ''}"
     path.write_bytes(gz(data) if packed == "gz" else zst(data) if packed == "zst" else data)
-    tally, seen = Tally(ExampleLimits()), list[tuple[int, int]]()
+    tally, seen = Tally(BadRows()), list[tuple[int, int]]()
     files = find_records(path)
     records = [(line, row) for _, line, row in each_record(files, tally, lambda *at: seen.append(at))]
     assert records == [(1, {"a": 1}), (8, {"a": "\ufffdx"}), (10, {"a": 4}), (12, {"a": 5})]
@@ -55,7 +56,7 @@ def test_arrays_parquet_and_several_files_in_order(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps(rows))
     pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     files = find_records([tmp_path / name for name in ("c.jsonl", "b.json", "a.parquet")])
-    found = [(file.name, line, row) for file, line, row in each_record(files, Tally(ExampleLimits()))]
+    found = [(file.name, line, row) for file, line, row in each_record(files, Tally(BadRows()))]
     assert found == [(name, i + 1, {"a": i}) for name in ("c.jsonl", "b.json", "a.parquet") for i in range(3)]
 
 

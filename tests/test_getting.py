@@ -195,7 +195,7 @@ def test_files_for_another_command_lie_in_the_folder_itself(web: Web, tmp_path: 
     report = take("gsm8k", tmp_path / "g", cache, base_url=f"{web.url}/grade/")
     assert report.build is None
     path = tmp_path / "g" / "train.jsonl"
-    assert report.command == ("tokenriver", "rl", str(path), "-o", str(tmp_path / "g" / "tokens"))
+    assert report.command == ("tokenriver", "rl", str(path), "-o", str(tmp_path / "g" / "prompts.jsonl"))
     assert sorted(p.name for p in (tmp_path / "g").iterdir()) == ["train.jsonl"]
     assert not cache.exists()
     assert take("gsm8k", tmp_path / "g", cache, {"split": "test"}, web.url + "/grade").files[0].name == "test.jsonl"
@@ -231,7 +231,7 @@ def test_the_token_is_for_the_hub_alone(web: Web, tmp_path: Path, cache: Path) -
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"split": "dev"}, "split: got 'dev', expected one of val, train, test"),
+        ({"split": "dev"}, "split: got 'dev', expected one of val, train"),
         ({"shards": 0}, "shards: got 0, expected at least 1"),
         ({"base_url": "mirror"}, "base_url: got 'mirror', expected an address"),
         ({"base_url": "ftp://host/"}, "got no address of"),

@@ -22,25 +22,14 @@ LADDER = (
     ("arithmetic",),
     ("manifest_tables", "arrivals"),
     ("downloading",),
-    (
-        "manifest",
-        "kinds",
-        "tokenizer",
-        "shelf",
-        "foreign",
-        "course",
-        "mixing",
-        "replaying",
-        "filtering",
-        "buckets",
-        "roles",
-    ),
+    ("manifest", "kinds", "tokenizer", "filtering", "roles"),
+    ("shelf", "foreign", "course", "mixing", "replaying", "buckets"),
     ("runlog", "rounds"),
     ("inputs", "river", "sequences", "filling"),
-    ("units", "documents", "reading", "records"),
-    ("choicerecords", "choiceplan"),
-    ("choicecolumns", "choiceloader"),
-    ("choices", "choicescores"),
+    ("units", "documents", "reading", "records", "limits"),
+    ("choiceplan", "choicecolumns"),
+    ("choiceloader",),
+    ("choicescores",),
     ("parts", "contents"),
     ("corpus",),
     ("assembly", "engines"),
@@ -54,7 +43,7 @@ LADDER = (
     ("agreement", "reformat", "hashes"),
     ("commit",),
     ("tally", "packed", "examplefile"),
-    ("conversing", "rlprompts", "paircorpus", "promptloader"),
+    ("conversing", "rlprompts", "paircorpus", "promptloader", "choices"),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup", "pairing", "pairloader"),
     ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting", "bucketrun"),
     ("rowcounts", "estimate", "schedule", "fertility"),
@@ -67,18 +56,8 @@ LADDER = (
 )
 FLOORS = {room: floor for floor, rooms in enumerate(LADDER) for room in rooms}
 # folders whose files never import a neighbour, but for `_helper` files; nobody imports them but through registry.load
-LEAVES = {
-    "adapters",
-    "examples",
-    "filters",
-    "formats",
-    "orders",
-    "packing",
-    "remotes",
-    "sources",
-    "templates",
-    "tokenizers",
-}
+LEAVES = {"sources", "tokenizers", "formats", "packing", "orders", "filters"}
+LEAVES |= {"templates", "examples", "remotes", "adapters"}
 ROOMS = {"engines", "commands"}
 # the native corpus is written by name, not by anyone's choice: its shard is the llm.c file
 BY_NAME = {("shards.py", "formats"), ("transfer.py", "formats"), ("spool.py", "formats")}

@@ -312,8 +312,9 @@ def test_another_corpus_packing_order_or_seed_is_refused_by_name() -> None:
         with pytest.raises(MismatchError, match=f"^state: {name}: got "):
             loader.load_state_dict(state)
         assert loader.state_dict()["row"] == 0
-        with pytest.warns(UserWarning, match=f"^state: {name}: got .*as allowed"):
+        with pytest.warns(UserWarning, match=f"^state: {name}: got .*as allowed") as warned:
             loader.load_state_dict(state, allow=[name])
+        assert warned[0].filename == __file__, "the warning names the line that allows it"
         assert loader.state_dict()["row"] == 1
     with pytest.raises(MismatchError, match=r"^state: packing: "):
         make(phase_shift=True).load_state_dict(state)

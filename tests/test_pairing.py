@@ -104,7 +104,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
         ({"like": "llmc"}, "like: got 'llmc', expected pile-hdf5"),
         ({"max_per_dataset": 0}, "max_per_dataset: got 0"),
         ({"on_bad": "fail"}, r"in\.jsonl: line 4: got not-a-string, expected no bad row"),
-        ({"dataset": "ultrafeedback"}, "none with an example, expected some"),
+        ({"dataset": "ultrafeedback"}, r"none with an example \(1 not-a-string, 6 other-dataset\), expected some"),
         ({"max_bad": -1}, "max_bad: got -1"),
     ]
     for number, (options, named) in enumerate(refused):

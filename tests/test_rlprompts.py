@@ -88,7 +88,7 @@ def test_limits(tmp_path: Path) -> None:
         tr.rl_prompts(source, out, on_bad="fail")
     assert tr.rl_prompts(_write(source, good), out).side_file is None
     assert not (tmp_path / "out.dropped.jsonl").exists()
-    with pytest.raises(InputError, match=r"got 1 rows, none with an example, expected some; 1 no-number"):
+    with pytest.raises(InputError, match=r"got 1 rows, none with an example \(1 no-number\), expected some"):
         tr.rl_prompts(_write(source, [{"prompt": "p", "answer": "x"}]), out)
     assert len(_rows(out)) == 20
 

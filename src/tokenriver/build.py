@@ -11,7 +11,7 @@ from typing import Any
 
 from tokenriver import buildfolder, buildplan, characters, reformat, registry
 from tokenriver.buildplan import BuildOptions, BuildPlan
-from tokenriver.commit import BadRows, Ending, commit
+from tokenriver.commit import Ending, commit
 from tokenriver.crew import Crew, open_nursery
 from tokenriver.defaults import UNIT_BYTES
 from tokenriver.early import EarlyOptions, EarlyShards
@@ -22,6 +22,7 @@ from tokenriver.feeding import Feeder
 from tokenriver.files import make_folder
 from tokenriver.filtering import parse_filters
 from tokenriver.inputs import InputFile, find_inputs
+from tokenriver.limits import BadRows
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
 from tokenriver.roles import choose
@@ -162,10 +163,7 @@ def build(
 def _check_request(request: _Request) -> None:
     if isinstance(request.workers, int) and request.workers < 1:
         raise InputError(f"workers: got {request.workers}, expected at least 1")
-    if request.limits.on_bad not in ("skip", "fail"):
-        raise InputError(f"on_bad: got {request.limits.on_bad!r}, expected skip or fail")
-    if not 0.0 <= request.limits.ratio <= 1.0:
-        raise InputError(f"max_bad: got {request.limits.ratio}, expected 0 to 1, a share of the rows")
+    request.limits.check()
     if request.name.encoder not in ("fast", "reference"):
         raise InputError(f"encoder: got {request.name.encoder!r}, expected fast or reference")
     if request.append and request.options.format != "native":

@@ -9,9 +9,9 @@ import numpy as np
 
 from tokenriver import files, registry
 from tokenriver.choicedata import ChoiceExamples, Rendering
-from tokenriver.choicerecords import Rows
 from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile
+from tokenriver.records import BLANK, LONE_SURROGATE, Fault, Records
 from tokenriver.types import Ids, Int64, Tokenizer
 
 
@@ -50,20 +50,24 @@ class Collector:
     def num_examples(self) -> int:
         return sum(len(part.labels) for part in self._parts)
 
-    def add(self, rows: Rows) -> None:
-        """The examples of some rows. InputError, with the line, for a text that the tokenizer refuses."""
-        self._rows[rows.source] += rows.rows_read
-        self._notes.update(rows.notes)
-        bad, good = list(rows.bad), []
-        for record, row in rows.good:
-            one = self._kind.example(row, self._rendering)
-            if isinstance(one, str):
+    def add(self, source: int, rows: Records) -> None:
+        """The examples of some rows of an input. InputError, with the line, for a text that the tokenizer refuses."""
+        self._rows[source] += len(rows.rows)
+        if rows.mended:
+            self._notes[LONE_SURROGATE] += rows.mended
+        bad: list[tuple[int, str]] = []
+        good: list[tuple[int, Any]] = []
+        for record, row in enumerate(rows.rows, rows.first):
+            one = row.reason if isinstance(row, Fault) else self._kind.example(row, self._rendering)
+            if one == BLANK:
+                self._notes[BLANK] += 1
+            elif isinstance(one, str):
                 bad.append((record, one))
             else:
                 good.append((record, one))
         if good:
-            bad += self._encode(rows.source, good)
-        self.bad += [(rows.source, record, reason) for record, reason in sorted(bad)]
+            bad += self._encode(source, good)
+        self.bad += [(source, record, reason) for record, reason in sorted(bad)]
 
     def _encode(self, source: int, good: list[tuple[int, Any]]) -> list[tuple[int, str]]:
         """Keep what has ids; the rows of which a text has none."""

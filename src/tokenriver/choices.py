@@ -9,18 +9,19 @@ from typing import Any
 
 import orjson
 
-from tokenriver import files, registry
+from tokenriver import registry
 from tokenriver.choicecolumns import Collector
 from tokenriver.choicedata import ChoiceExamples, Rendering
-from tokenriver.choicerecords import read_rows
 from tokenriver.errors import FormatError, InputError, RiverError
-from tokenriver.inputs import InputFile, find_inputs
+from tokenriver.examplefile import find_records, write_side
+from tokenriver.inputs import InputFile
+from tokenriver.limits import BadRows, Fates
 from tokenriver.reading import Progress, refuse_input
+from tokenriver.records import read_all
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Tokenizer
 
 BAD_ROWS_SUFFIX = ".bad_rows.jsonl"
-MANY_BAD = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,20 @@ def build_choices(
     module = registry.load("examples", "choice")
     rendering = Rendering(style, answers, join)
     module.check_rendering(rendering)
-    _check_limits(on_bad, max_bad, format, module)
-    sources = find_inputs([inputs] if isinstance(inputs, str | Path) else list(inputs), include=include, arrays=True)
+    limits = BadRows(on_bad, max_bad)
+    limits.check()
+    if format not in module.FORMATS:
+        raise InputError(f"format: got {format!r}, expected {' or '.join(module.FORMATS)}")
+    sources = find_records(inputs, include)
     _refuse_target(path, sources, module)
     made_by = load_tokenizer(tokenizer, search=search) if isinstance(tokenizer, str | Path) else tokenizer
     found = Collector(made_by, rendering, sources)
-    for rows in read_rows(sources, progress):
-        found.add(rows)
-        if found.bad and on_bad == "fail":
-            source, record, reason = found.bad[0]
-            raise InputError(
-                f"{sources[source].path}: line {record + 1}: bad row: {reason} (on_bad is fail); mend it or use "
-                "on_bad skip"
-            )
-    _check_usable(found, sources, max_bad)
+    for source, rows in read_all(sources, progress):
+        before = len(found.bad)
+        found.add(source, rows)
+        for _, record, reason in found.bad[before:]:
+            limits.meet(sources[source], record + 1, reason)
+    _fates(found, sources).check(limits, sources)
     examples = found.examples({"style": style, "answers": answers, "join": join})
     if format == "llmc":
         module.refuse_llmc(examples)
@@ -126,15 +127,6 @@ def choice_faults(path: Path) -> Iterator[RiverError]:
 # ----------------------------------------------------------------------------------------------- checks
 
 
-def _check_limits(on_bad: str, max_bad: float, format: str, module: ModuleType) -> None:
-    if on_bad not in ("skip", "fail"):
-        raise InputError(f"on_bad: got {on_bad!r}, expected skip or fail")
-    if not 0 <= max_bad <= 1:
-        raise InputError(f"max_bad: got {max_bad}, expected 0 to 1, a share of the rows")
-    if format not in module.FORMATS:
-        raise InputError(f"format: got {format!r}, expected {' or '.join(module.FORMATS)}")
-
-
 def _refuse_target(path: Path, sources: Sequence[InputFile], module: ModuleType) -> None:
     refuse_input(path, sources)
     refuse_input(_side_file(path), sources)
@@ -147,25 +139,10 @@ def _refuse_strangers(path: Path, module: ModuleType) -> None:
         raise InputError(f"{path}: got something that is no file of examples, expected a new name; choose another")
 
 
-def _check_usable(found: Collector, sources: Sequence[InputFile], max_bad: float) -> None:
-    """Too many bad rows, or none that is good, is a failure that says what was found."""
-    rows, bad = found.num_rows, len(found.bad)
-    where = str(sources[0].path) if len(sources) == 1 else f"{sources[0].path} and {len(sources) - 1} more inputs"
+def _fates(found: Collector, sources: Sequence[InputFile]) -> Fates:
+    first = "".join(f"{sources[n].name} line {record + 1}: {reason}" for n, record, reason in found.bad[:1])
     reasons = Counter(reason for *_, reason in found.bad)
-    what = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
-    first = ""
-    if bad:
-        source, record, reason = found.bad[0]
-        first = f"; the first is {sources[source].name} line {record + 1}: {reason}"
-    if not found.num_examples:
-        raise InputError(
-            f"{where}: got {rows} rows, none with an example ({what or 'all blank'}), expected some{first}"
-        )
-    if bad >= MANY_BAD and bad > max_bad * rows:
-        raise InputError(
-            f"{where}: got {bad} bad rows of {rows} ({what}), expected at most {max_bad:.2%}; mend them, or raise "
-            f"max_bad{first}"
-        )
+    return Fates(found.num_rows, found.num_examples, reasons, Counter(), first)
 
 
 # --------------------------------------------------------------------------------------------- bad rows
@@ -176,15 +153,9 @@ def _side_file(path: Path) -> Path:
 
 
 def _write_bad_rows(path: Path, found: Collector, sources: Sequence[InputFile]) -> Path | None:
-    """The side file of bad rows; one of an earlier run goes where there are none now."""
     side = _side_file(path)
-    if not found.bad:
-        files.remove(side)
-        return None
-    with files.AtomicFile(side) as file:
-        for line in _lines(found.bad, sources):
-            file.write(line)
-    return side
+    write_side(side, list(_lines(found.bad, sources)))
+    return side if found.bad else None
 
 
 def _lines(bad: Iterable[tuple[int, int, str]], sources: Sequence[InputFile]) -> Iterator[bytes]:

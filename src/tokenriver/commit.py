@@ -16,6 +16,7 @@ from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, plans_o
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile, seen_fields
+from tokenriver.limits import MANY_BAD, BadRows
 from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
 from tokenriver.parts import Receipt
 from tokenriver.reformat import Encoded, stored_dtype, vocabulary_files, write_parts
@@ -23,16 +24,6 @@ from tokenriver.rules import MAX_COUNT
 from tokenriver.shards import Begun, ShardJob, ShardMaker, shard_path
 from tokenriver.types import Tokenizer
 from tokenriver.units import join_digests
-
-MANY_BAD = 10
-
-
-@dataclass(frozen=True, slots=True)
-class BadRows:
-    """When bad rows stop a build: any of them (fail), or more than `ratio` of the rows and at least ten (skip)."""
-
-    on_bad: str = "skip"
-    ratio: float = 0.01
 
 
 @dataclass(frozen=True, slots=True)

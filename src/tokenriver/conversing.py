@@ -17,9 +17,9 @@ from tokenriver.errors import InputError
 from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.messages import Message, Rendered
-from tokenriver.records import Fault, Records, read_records
+from tokenriver.records import LONE_SURROGATE, Fault, Records, read_records
 from tokenriver.spool import num_trained
-from tokenriver.tally import Tally
+from tokenriver.tally import ListingTally
 from tokenriver.types import Bools, Int64, Json, SourceOptions, TokenBatch
 
 NOTHING = "nothing-to-train"
@@ -70,7 +70,7 @@ class _Chunk:
     faults: dict[int, Fault]
 
 
-def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Tally) -> Iterator[Examples]:
+def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[Examples]:
     """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown;
     MismatchError if the fast encoder is not what its reference is."""
     if chat.tokenizer.encoder == "fast":
@@ -79,6 +79,8 @@ def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally
         renderer = _Renderer(file, chat, wanted, tally)
         for rows in read_records(file, SourceOptions()):
             tally.rows[source] += len(rows.rows)
+            if rows.mended:
+                tally.notes[LONE_SURROGATE] += rows.mended
             chunk = renderer.chunk(rows)
             batch = chat.encode(chunk.rendered) if chunk.rendered else EMPTY
             keep, batch = _fitted(chunk, batch, wanted, tally)
@@ -90,7 +92,7 @@ def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally
 class _Renderer:
     """Makes what can be encoded of the records of one input, or says why it cannot."""
 
-    def __init__(self, file: InputFile, chat: Chat, wanted: Wanted, tally: Tally) -> None:
+    def __init__(self, file: InputFile, chat: Chat, wanted: Wanted, tally: ListingTally) -> None:
         self._module = registry.load("examples", "sft")
         self._reader: RecordReader = self._module.Reader(str(file.path), wanted.shape)
         self._chat, self._roles, self._tally = chat, chat.roles, tally
@@ -137,7 +139,7 @@ def _content(messages: Sequence[Message]) -> bytes:
     return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
 
 
-def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: Tally) -> tuple[Bools, TokenBatch]:
+def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> tuple[Bools, TokenBatch]:
     """(which examples stay, all of them): they have something to train on, and none is too long. Those with nothing are
     put among the faults."""
     assert batch.loss_mask is not None, "a chat says what is trained"

@@ -220,13 +220,15 @@ def read_state(state: Mapping[str, Any]) -> tuple[int, int, tuple[int, ...]]:
     return row, step, (corpus, *plan)
 
 
-def compare_plans(got: Sequence[int], expected: Sequence[int], names: Sequence[str], allow: Collection[str]) -> None:
+def compare_plans(
+    got: Sequence[int], expected: Sequence[int], names: Sequence[str], allow: Collection[str], depth: int = 2
+) -> None:
     """MismatchError for the first part in which a state's plan is not the loader's, whose parts have these names; of
-    the parts in `allow` a warning."""
+    the parts in `allow` a warning, which points at the user's line, `depth` calls up."""
     for part, tagged, own, name in zip(PARTS, got, expected, names, strict=True):
         if tagged == own:
             continue
         what = f"state: {part}: got tag {tagged}, expected {own} of {name!r}"
         if part not in allow:
             raise MismatchError(f"{what}; load it with the {part} that it was saved with, or allow=[{part!r}]")
-        warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=3)
+        warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=depth + 1)

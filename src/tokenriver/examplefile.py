@@ -12,33 +12,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tokenriver.commit import MANY_BAD
 from tokenriver.errors import InputError
 from tokenriver.files import AtomicFile, remove
 from tokenriver.inputs import InputFile, find_inputs
+from tokenriver.limits import BadRows, Fates
 from tokenriver.reading import Progress, refuse_input
-from tokenriver.records import BLANK, Fault, read_records
-from tokenriver.types import SourceOptions
+from tokenriver.records import BLANK, LONE_SURROGATE, Fault, read_all
 
 KINDS = ("jsonl", "parquet")
 AT_ONCE = 1024
 """Lines that are written together."""
 FIELD_MISSING, NULL, NOT_A_STRING = "field-missing", "null", "not-a-string"
 BEYOND = "beyond-max-rows"
-
-
-@dataclass(frozen=True, slots=True)
-class ExampleLimits:
-    """When rows without an example make the whole fail."""
-
-    on_bad: str = "skip"
-    max_bad: float = 0.01
-
-    def check(self) -> None:
-        if self.on_bad not in ("skip", "fail"):
-            raise InputError(f"on_bad: got {self.on_bad!r}, expected skip or fail; choose one")
-        if not 0 <= self.max_bad <= 1:
-            raise InputError(f"max_bad: got {self.max_bad}, expected 0 to 1, a share of the rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class ExampleReport:
 class Tally:
     """Rows by their fate, while they are read."""
 
-    limits: ExampleLimits
+    limits: BadRows
     rows: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     bad: Counter[str] = field(default_factory=Counter)
@@ -89,8 +74,7 @@ class Tally:
 
     def refuse(self, file: InputFile, line: int, reason: str) -> None:
         """A bad row."""
-        if self.limits.on_bad == "fail":
-            raise InputError(f"{file.path}: line {line}: got {reason}, expected no bad row; mend it")
+        self.limits.meet(file, line, reason)
         self.bad[reason] += 1
         self.first_bad = self.first_bad or f"{file.name} line {line}: {reason}"
         self._list(file, line, reason)
@@ -121,20 +105,8 @@ class Tally:
 
     def check(self, files: Sequence[InputFile], kept: int) -> None:
         """InputError if nothing is kept, or too many rows are bad."""
-        if not files:
-            return
-        count = self.bad.total()
-        what = ", ".join(f"{number} {reason}" for reason, number in sorted((self.bad + self.dropped).items()))
-        where = str(files[0].path) if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more inputs"
-        if not kept:
-            raise InputError(
-                f"{where}: got {self.rows} rows, none with an example, expected some; {what or 'all are blank'}"
-            )
-        if count >= MANY_BAD and count > self.limits.max_bad * self.rows:
-            raise InputError(
-                f"{where}: got {count} bad rows of {self.rows} ({what}), expected at most {self.limits.max_bad:.2%}; "
-                f"mend them (the first is {self.first_bad}), or raise max_bad"
-            )
+        if files:
+            Fates(self.rows, kept, self.bad, self.dropped, self.first_bad).check(self.limits, files)
 
 
 def find_records(inputs: str | Path | Sequence[str | Path], include: Sequence[str] = ()) -> list[InputFile]:
@@ -151,23 +123,19 @@ def each_record(
     files: Sequence[InputFile], tally: Tally, progress: Progress | None = None
 ) -> Iterator[tuple[InputFile, int, dict[str, Any]]]:
     """(file, line from 1, object) of all rows of some files, in order; the tally is told of those that are none."""
-    done, total = 0, sum(file.size for file in files)
-    for file in files:
-        for found in read_records(file, SourceOptions()):
-            tally.rows += len(found.rows)
-            tally.by_file[file.name] += len(found.rows)
-            for line, row in enumerate(found.rows, found.first + 1):
-                if not isinstance(row, Fault):
-                    yield file, line, row
-                elif row.reason == BLANK:
-                    tally.notes[BLANK] += 1
-                else:
-                    tally.refuse(file, line, row.reason)
-            if progress is not None and not file.compression:
-                progress(done + min(max(0, found.offset), file.size), total)
-        done += file.size
-        if progress is not None:
-            progress(done, total)
+    for source, found in read_all(files, progress):
+        file = files[source]
+        tally.rows += len(found.rows)
+        tally.by_file[file.name] += len(found.rows)
+        if found.mended:
+            tally.notes[LONE_SURROGATE] += found.mended
+        for line, row in enumerate(found.rows, found.first + 1):
+            if not isinstance(row, Fault):
+                yield file, line, row
+            elif row.reason == BLANK:
+                tally.notes[BLANK] += 1
+            else:
+                tally.refuse(file, line, row.reason)
 
 
 def missing(record: Mapping[str, Any], names: Iterable[str], kinds: type | tuple[type, ...] = str) -> str:

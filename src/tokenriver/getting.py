@@ -209,7 +209,7 @@ def _check_row(path: Path, row: dict[str, Any]) -> None:
 def _command(recipe: Recipe, paths: Sequence[Path], out: Path) -> tuple[str, ...]:
     words: list[str] = ["tokenriver"]
     for word in recipe.command:
-        words += [str(path) for path in paths] if word == "{files}" else [word.replace("{out}", str(out / "tokens"))]
+        words += [str(path) for path in paths] if word == "{files}" else [word.replace("{out}", str(out))]
     return tuple(words)
 
 

@@ -29,7 +29,7 @@ def lay_out(
     rank's share) and world size."""
     refuse_name("corpus", corpus, "what open_corpus makes of it")
     for river in corpus.rivers if isinstance(corpus, Mixture) else (corpus,):
-        _refuse_samples(river)
+        refuse_samples(river)
     if order not in ORDERS:
         if isinstance(corpus, Mixture):
             raise InputError(f"order: got {order!r} with a mixture, expected one of {', '.join(ORDERS)}; choose one")
@@ -51,7 +51,7 @@ def lay_out(
     return mixed(corpus, packings, (order, options["seed"], global_batch))
 
 
-def _refuse_samples(river: River) -> None:
+def refuse_samples(river: River) -> None:
     """InputError for a corpus whose documents stay together in samples, which windows or packed rows would mix up."""
     options = getattr(getattr(river, "manifest", None), "options", {})
     rows = rows_per_sample(options)

@@ -99,6 +99,11 @@ class LossMask:
             yield bits[start - begin - 8 * first : end - begin - 8 * first]
             start = end
 
+    def count(self) -> int:
+        """How many ids of the river are trained; reads all masks."""
+        stop = int(self._ends[-1]) if len(self._ends) else 0
+        return sum(int(np.count_nonzero(block)) for block in self.blocks(0, stop))
+
     def _begin(self, shard: int) -> int:
         return int(self._ends[shard]) - self._sizes[shard]
 

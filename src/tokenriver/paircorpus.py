@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenriver.buildplan import BAD_ROWS_NAME
+from tokenriver.buildplan import BAD_ROWS_NAME, stored_dtype
 from tokenriver.chat import Chat
 from tokenriver.errors import InputError
 from tokenriver.examplefile import Tally
-from tokenriver.files import AtomicFile, sha256_file
+from tokenriver.files import AtomicFile
 from tokenriver.inputs import InputFile
-from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, tokenizer_info
+from tokenriver.manifest import BUILD_FOLDER, Manifest, tokenizer_info
 from tokenriver.messages import Message, Rendered
-from tokenriver.spool import ExampleWriter, write_examples
+from tokenriver.spool import ExampleWriter, source_infos, write_examples
 from tokenriver.types import Bools, Int64, TokenBatch
 
 AT_ONCE = 512
@@ -50,8 +50,7 @@ def write_pairs(
 ) -> Manifest:
     """Write all pairs as the split train of a corpus in the folder `out`, and into its manifest what became of the
     rows; a corpus that lies there already by the same plan is left as it is. InputError as `Tally.check` says."""
-    dtype = "uint16" if chat.tokenizer.vocab_size <= 1 << 16 else "uint32"
-    with write_examples(out, plan, dtype=dtype) as writer:
+    with write_examples(out, plan, dtype=stored_dtype(chat.tokenizer.vocab_size)) as writer:
         if isinstance(writer, Manifest):
             return writer
         lengths = _Lengths()
@@ -60,7 +59,7 @@ def write_pairs(
         tally.check(files, lengths.rows // ROWS)
         return writer.commit(
             tokenizer=tokenizer_info(chat.tokenizer),
-            sources=_sources(files, tally),
+            sources=source_infos(files, [tally.by_file[file.name] for file in files]),
             balance=_balance(tally, lengths),
             bad_rows=_list_bad(out / BUILD_FOLDER / BAD_ROWS_NAME, tally, files),
         )
@@ -86,13 +85,6 @@ def _list_bad(path: Path, tally: Tally, files: Sequence[InputFile]) -> Path | No
         with AtomicFile(path) as file:
             file.write(b"".join(lines))
     return path if lines else None
-
-
-def _sources(files: Sequence[InputFile], tally: Tally) -> list[SourceInfo]:
-    return [
-        SourceInfo(file.name, file.size, sha256_file(file.path), file.kind, file.compression, tally.by_file[file.name])
-        for file in files
-    ]
 
 
 def _render(chat: Chat, rows: Iterable[PairRow], tally: Tally) -> Iterator[_Made]:

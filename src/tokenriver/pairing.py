@@ -13,7 +13,6 @@ from tokenriver import registry
 from tokenriver.chat import load_chat
 from tokenriver.errors import InputError
 from tokenriver.examplefile import (
-    ExampleLimits,
     ExampleReport,
     Tally,
     dump,
@@ -25,6 +24,7 @@ from tokenriver.examplefile import (
 )
 from tokenriver.files import sha256_file
 from tokenriver.inputs import InputFile
+from tokenriver.limits import BadRows
 from tokenriver.manifest import Manifest
 from tokenriver.mersenne import Dice
 from tokenriver.paircorpus import ROWS, PairRow, write_pairs
@@ -64,7 +64,7 @@ def preference(
     HDF5 project's rules; `shuffle` puts the lines of a file into the order of Python's own generator of that seed. Rows
     without a pair are counted by reason and listed in a side file. InputError for inputs without any, or more bad rows
     than `max_bad` (of at least 10)."""
-    asked = _Asked(dataset, like, keep_differing, turns, max_per_dataset, ExampleLimits(on_bad, max_bad))
+    asked = _Asked(dataset, like, keep_differing, turns, max_per_dataset, BadRows(on_bad, max_bad))
     asked.check()
     files, path = find_records(inputs, include), Path(out)
     tally = Tally(asked.limits)
@@ -110,7 +110,7 @@ class _Asked:
     keep_differing: bool
     turns: bool
     most: int | None
-    limits: ExampleLimits
+    limits: BadRows
 
     def check(self) -> None:
         self.limits.check()

@@ -52,7 +52,7 @@ class Plan:
     """Of a mixture that repeats its sources: all their rows."""
     steps_per_epoch: int
     padding_share: float
-    """Of the positions of an epoch, those without loss."""
+    """Of the positions of an epoch, those without a target."""
     steps: int
     tokens: int
     """Positions of the run: steps * tokens_per_step."""
@@ -64,6 +64,8 @@ class Plan:
     interval: Mapping[str, tuple[float, float]]
     """For text that was sampled: 95 % bounds of rows_per_epoch, steps_per_epoch, steps, epochs and hours."""
     warnings: tuple[str, ...]
+    trained_share: float | None = None
+    """Of the ids of a corpus with a loss mask, those that are trained: what else has a target has no loss."""
 
     def as_dict(self) -> dict[str, Any]:
         """What --json prints."""
@@ -182,7 +184,14 @@ def _plan(corpus: River | Mixture, run: _Run, packed: tuple[str, str]) -> Plan:
         ),
         {},
         _warnings(run, hours),
+        _trained_share(corpus),
     )
+
+
+def _trained_share(corpus: River | Mixture) -> float | None:
+    if not isinstance(corpus, Corpus) or corpus.loss_mask is None:
+        return None
+    return corpus.loss_mask.count() / corpus.num_tokens
 
 
 def _served(sampler: MixedSampler, rows: int) -> list[int]:

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from tokenriver.chat import Chat
 from tokenriver.errors import InputError, LimitError
-from tokenriver.examplefile import ExampleLimits, Tally, each_record, find_records
+from tokenriver.examplefile import Tally, each_record, find_records
 from tokenriver.files import sha256_file
+from tokenriver.limits import BadRows
 from tokenriver.messages import Message
 from tokenriver.rounds import Round, Rounds, Sizes
 from tokenriver.types import Bools, Int64
@@ -186,7 +187,7 @@ def _read(path: Path) -> _Prompts:
     texts: list[str] = []
     gold: list[Any] = []
     files = find_records(path)
-    for file, line, record in each_record(files, Tally(ExampleLimits(on_bad="fail"))):
+    for file, line, record in each_record(files, Tally(BadRows(on_bad="fail"))):
         text, answer = record.get("prompt"), record.get("gold")
         number = isinstance(answer, float | int) and not isinstance(answer, bool) and math.isfinite(answer)
         if not isinstance(text, str) or not number:

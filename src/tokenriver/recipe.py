@@ -57,7 +57,11 @@ _BUILD: dict[str, Rule] = {
     **dict.fromkeys(("val_fraction", "max_bad"), _SHARE),
     "filter": _TEXTS,
 }
-_PLACES = frozenset({"{files}", "{out}"})
+_OUT = "{out}/"
+_PLACE: Rule = (
+    f"{{files}}, or {_OUT} and a name behind it",
+    lambda word: word == "{files}" or rules.PLAIN[1](str(word).removeprefix(_OUT)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Recipe:
     build: Mapping[str, Any] = field(default_factory=dict)
     """Options of the build."""
     command: tuple[str, ...] = ()
-    """What makes something of the files, where that is not the build; {files} and {out} stand for paths."""
+    """What makes something of the files, where that is not the build; {files} stands for them, {out} for the folder."""
 
     @property
     def splits(self) -> list[str]:
@@ -214,8 +218,9 @@ def _check_whole(path: Path, recipe: Recipe, top: dict[str, Any]) -> None:
         raise FormatError(f"{path}: train_characters: expected a build of one file; leave it out")
     if recipe.command and (recipe.command.count("{files}") != 1 or "{" in recipe.command[0]):
         raise FormatError(f"{path}: command: got {list(recipe.command)}, expected a name and {{files}} once")
-    if any(mark in word for word in recipe.command if word not in _PLACES for mark in "{}"):
-        raise FormatError(f"{path}: command: expected no other places than {' and '.join(sorted(_PLACES))}")
+    for word in recipe.command:
+        if "{" in word or "}" in word:
+            _check_value(path, "command", word, _PLACE)
 
 
 def _checked(

@@ -20,10 +20,12 @@ from tokenriver.streams import read_blocks
 from tokenriver.types import SourceOptions
 
 BLANK = "blank"
+LONE_SURROGATE = "lone-surrogate"
 NOT_AN_OBJECT = "not-an-object"
 TOO_LONG = "row-too-long"
 LINES = 2048
 OnRaw = Callable[[bytes], None]
+Progress = Callable[[int, int], None]
 LoadRow = Callable[[bytes], tuple[object, str, bool]]
 ARRAY_BYTES = 1 << 30
 """A JSON array is read as a whole: this many bytes at most."""
@@ -73,6 +75,25 @@ def read_records(file: InputFile, options: SourceOptions, on_raw: OnRaw | None =
         raise InputError(
             f"{file.path}: kind: got {file.kind}, expected records: JSON lines, a JSON array, or Parquet; convert it"
         )
+
+
+def read_all(files: Sequence[InputFile], progress: Progress | None = None) -> Iterator[tuple[int, Records]]:
+    """(number of the input, some rows) of all inputs, in order; `progress(done, total)` is called with stored bytes."""
+    total, done = sum(file.size for file in files), 0
+    for source, file in enumerate(files):
+        seen = 0
+
+        def count(data: bytes) -> None:
+            nonlocal seen
+            seen += len(data)
+
+        for found in read_records(file, SourceOptions(), count):
+            yield source, found
+            if progress is not None:
+                progress(done + min(seen, file.size), total)
+        done += file.size
+        if progress is not None:
+            progress(done, total)
 
 
 def _of_lines(file: InputFile, options: SourceOptions, on_raw: OnRaw | None) -> Iterator[Records]:

@@ -10,7 +10,6 @@ from tokenriver.arithmetic import Level, problems, problems_of_hdf5
 from tokenriver.errors import InputError
 from tokenriver.examplefile import (
     FIELD_MISSING,
-    ExampleLimits,
     ExampleReport,
     Tally,
     dump,
@@ -20,6 +19,7 @@ from tokenriver.examplefile import (
     write_rows,
 )
 from tokenriver.inputs import InputFile
+from tokenriver.limits import BadRows
 from tokenriver.reading import Progress
 from tokenriver.types import Json
 
@@ -53,7 +53,7 @@ def rl_prompts(
         raise InputError(f"like: got {like!r}, expected {LIKE}; leave it out for the rules of this library")
     if arithmetic < 0 or (max_rows is not None and max_rows < 1):
         raise InputError(f"arithmetic, max_rows: got {arithmetic}, {max_rows}, expected 0 or more, 1 or more")
-    limits = ExampleLimits(on_bad, max_bad)
+    limits = BadRows(on_bad, max_bad)
     limits.check()
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     if not given and not arithmetic:

@@ -4,15 +4,14 @@ The rule is that of every run (docs/order.md), a sample in place of a row: step 
 of W those of its share, in as many micro-batches on every rank; what no sample fills is filler, -1.
 """
 
-import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tokenriver.course import LARGEST, PARTS, STATE_VERSION, read_state, tag
-from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.course import LARGEST, STATE_VERSION, compare_plans, read_state, tag
+from tokenriver.errors import InputError, LimitError
 from tokenriver.sampler import Sampler, check_rank, share
 from tokenriver.types import Int64
 
@@ -144,13 +143,7 @@ class Rounds:
         """Stand where the state was taken, by a run of any sizes. MismatchError names what differs of corpus, order,
         packing and seed, unless `allow` has it, which is a warning then."""
         row, step, plan = read_state(state)
-        for part, got, expected, name in zip(PARTS, plan, self._plan, self._names, strict=True):
-            if got == expected:
-                continue
-            what = f"state: {part}: got tag {got}, expected {expected} of {name!r}"
-            if part not in allow:
-                raise MismatchError(f"{what}; load it with the {part} that it was saved with, or allow=[{part!r}]")
-            warnings.warn(f"{what}; going on with this loader's {part}, as allowed", stacklevel=3)
+        compare_plans(plan, self._plan, self._names, allow, depth=3)
         self._stand(row, step)
 
     def _stand(self, row: int, step: int, *, again: bool = False) -> None:

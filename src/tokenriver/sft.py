@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver import files, registry
+from tokenriver import registry
 from tokenriver.buildplan import BAD_ROWS_NAME, make_plan, stored_dtype
 from tokenriver.chat import Chat, load_chat
-from tokenriver.commit import BadRows
 from tokenriver.conversing import Wanted, encode_records, selected
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.defaults import TOKENIZER
 from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile, find_inputs
-from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, tokenizer_info
+from tokenriver.limits import BadRows
+from tokenriver.manifest import BUILD_FOLDER, Manifest, tokenizer_info
 from tokenriver.packed import shuffled, write_packed
-from tokenriver.spool import NAME, ExampleWriter, write_examples
-from tokenriver.tally import Tally
+from tokenriver.spool import NAME, ExampleWriter, source_infos, write_examples
+from tokenriver.tally import ListingTally
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Int64, Tokenizer
 
@@ -142,7 +142,7 @@ def _tokenizer(given: str | Path | Tokenizer, search: Sequence[str | Path]) -> T
     return load_tokenizer(given, search=tuple(map(Path, search))) if isinstance(given, str | Path) else given
 
 
-def _fill(request: _Request, writer: ExampleWriter, tally: Tally) -> None:
+def _fill(request: _Request, writer: ExampleWriter, tally: ListingTally) -> None:
     """Give all examples to a writer, and see that there are enough."""
     kept = 0
     with tally:
@@ -162,23 +162,16 @@ def _native(request: _Request) -> SftReport:
     with write_examples(out, request.plan, dtype=dtype, name=request.name) as writer:
         complete = isinstance(writer, Manifest)
         if not isinstance(writer, Manifest):
-            tally = Tally(out / BUILD_FOLDER / BAD_ROWS_NAME, request.limits)
+            tally = ListingTally(out / BUILD_FOLDER / BAD_ROWS_NAME, request.limits)
             _fill(request, writer, tally)
             writer.commit(
                 tokenizer=tokenizer_info(tokenizer),
-                sources=_sources(request, tally),
+                sources=source_infos(request.inputs, [tally.rows[n] for n in range(len(request.inputs))]),
                 balance=tally.balance(),
                 shard_tokens=request.shard_tokens,
                 bad_rows=tally.path if tally.bad else None,
             )
     return _report(request, complete)
-
-
-def _sources(request: _Request, tally: Tally) -> list[SourceInfo]:
-    return [
-        SourceInfo(f.name, f.size, files.sha256_file(f.path), f.kind, f.compression, tally.rows[number])
-        for number, f in enumerate(request.inputs)
-    ]
 
 
 def _report(request: _Request, complete: bool) -> SftReport:
@@ -216,7 +209,7 @@ def _packed(request: _Request) -> SftReport:
     with write_examples(out, request.plan, dtype=stored_dtype(tokenizer.vocab_size)) as writer:
         if isinstance(writer, Manifest):
             raise InputError(f"{out}: got a native corpus, expected a new folder for packed rows; choose another")
-        tally = Tally(out / BUILD_FOLDER / BAD_ROWS_NAME, request.limits)
+        tally = ListingTally(out / BUILD_FOLDER / BAD_ROWS_NAME, request.limits)
         _fill(request, writer, tally)
         flow = writer.finish()["train"]
         parts = shuffled(flow, request.seq_len, request.val_fraction)

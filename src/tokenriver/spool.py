@@ -21,6 +21,7 @@ from tokenriver import files, outfolder, rules, transfer
 from tokenriver.badrows import publish_bad_rows
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.formats import native
+from tokenriver.inputs import InputFile
 from tokenriver.locks import hold_lock
 from tokenriver.manifest import BUILD_FOLDER, Manifest, SourceInfo, TokenizerInfo, write_manifest
 from tokenriver.outfolder import LOCK_NAME
@@ -31,6 +32,14 @@ from tokenriver.types import Bools, Ids, Int32, Int64, TokenBatch
 PLAN_NAME = "examples.json"
 NAME = "tokens"
 _COLUMNS = {"mask": "bool", "lengths": "<i8", "records": "<i8", "sources": "<i4"}
+
+
+def source_infos(inputs: Sequence[InputFile], rows: Sequence[int]) -> list[SourceInfo]:
+    """Inputs as a manifest lists them; `rows` were read of each."""
+    return [
+        SourceInfo(file.name, file.size, files.sha256_file(file.path), file.kind, file.compression, count)
+        for file, count in zip(inputs, rows, strict=True)
+    ]
 
 
 class ExampleWriter:

@@ -16,6 +16,7 @@ from tokenriver.errors import InputError, LimitError
 from tokenriver.fertility import SourceStats, count_sources
 from tokenriver.layout import whole
 from tokenriver.lengths import Runs, count_lengths
+from tokenriver.rounds import rows_per_sample
 from tokenriver.rowcounts import BY_LENGTH, RowStats, Windows, count_windows, in_buckets, rows_by_length
 from tokenriver.types import River
 from tokenriver.vocabulary import ByteSizes, VocabularyStats, count_vocabulary
@@ -62,6 +63,8 @@ class Stats:
     notes: tuple[str, ...]
     sources: tuple[SourceStats, ...] = ()
     """By input or folder, if asked."""
+    trained: int | None = None
+    """Ids that are trained, of a corpus with a loss mask."""
 
     def as_dict(self) -> dict[str, Any]:
         """What --json prints."""
@@ -94,6 +97,7 @@ def stats(
     lengths = _seq_lens(river, seq_lens)
     _check_packings(packings)
     notes = list(river.assumptions) if isinstance(river, Corpus) else []
+    packings = _stand_alone(river, packings, notes)
     windows, runs = Windows(lengths), None
     if river.num_documents is not None:
         runs = count_lengths(river, windows.see)
@@ -113,6 +117,7 @@ def stats(
         vocabulary,
         tuple(dict.fromkeys(notes)),
         sources,
+        river.loss_mask.count() if isinstance(river, Corpus) and river.loss_mask is not None else None,
     )
 
 
@@ -140,6 +145,15 @@ def _check_packings(packings: Sequence[str]) -> None:
     for name in packings:
         if name not in known and "." not in name and name not in BY_LENGTH:
             raise InputError(f"packings: got {name!r}, expected some of {', '.join(sorted(known))}")
+
+
+def _stand_alone(river: River, packings: Sequence[str], notes: list[str]) -> Sequence[str]:
+    """The packings; none for a corpus whose documents stay together, which no packing lays into rows."""
+    samples = rows_per_sample(river.manifest.options) if isinstance(river, Corpus) and river.manifest else 1
+    if samples == 1:
+        return packings
+    notes.append(f"rows: {samples} documents make a sample, so no packing has rows of them; PairLoader reads them")
+    return ()
 
 
 def _rows(river: River, runs: Runs | None, windows: Windows, asked: tuple[str, int]) -> list[RowStats]:

@@ -61,7 +61,7 @@ def test_the_command_that_comes_next_is_named(web: Web, tmp_path: Path, capsys: 
     web.put("train.jsonl", ROWS)
     ran = tokenriver(capsys, "get", "gsm8k", "-o", tmp_path / "my set", "--base-url", web.url)
     assert ran.code == 0
-    assert f"now run:  tokenriver rl '{tmp_path}/my set/train.jsonl' -o '{tmp_path}/my set/tokens'" in ran.out
+    assert f"now run:  tokenriver rl '{tmp_path}/my set/train.jsonl' -o '{tmp_path}/my set/prompts.jsonl'" in ran.out
 
 
 @pytest.mark.parametrize(

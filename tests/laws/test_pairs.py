@@ -215,8 +215,9 @@ def test_a_state_of_another_run_is_refused(corpus: tr.Corpus) -> None:
         other = PairLoader(corpus, **{"max_length": 60, "global_batch": 2, **options})
         with pytest.raises(MismatchError, match=f"state: {part}"):
             other.load_state_dict(state)
-        with pytest.warns(UserWarning, match=part):
+        with pytest.warns(UserWarning, match=part) as warned:
             other.load_state_dict(state, allow=[part])
+        assert warned[0].filename == __file__, "the warning names the line that allows it"
     with pytest.raises(InputError, match="state: got"):
         PairLoader(corpus, max_length=60, global_batch=2).load_state_dict({"v": 1})
 

@@ -1,12 +1,13 @@
 """The one place that knows the environment: the launcher's rank, where caches lie, how remote stores are reached."""
 
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tokenriver
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, RiverError
 from tokenriver.tokenizer import cache_folders
 from tokenriver.wire import Access
 
@@ -47,7 +48,15 @@ def one_thread() -> None:
 
 def open_corpus(path: Path, split: str = "train", tokenizer: str | None = None) -> "Corpus":
     """A corpus whose tokenizer is the one given, or is also looked for in the usual caches."""
-    return tokenriver.open_corpus(path, split=split, tokenizer=tokenizer, tokenizer_search=tokenizer_folders())
+    try:
+        return tokenriver.open_corpus(path, split=split, tokenizer=tokenizer, tokenizer_search=tokenizer_folders())
+    except RiverError:
+        if importlib.import_module("tokenriver.choices").choice_format(path):  # looked at only when all else failed
+            raise InputError(
+                f"{path}: got multiple-choice examples, expected a corpus; show them with tokenriver choice, read them "
+                "with EvalLoader"
+            ) from None
+        raise
 
 
 def cache_folder(given: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:

@@ -30,6 +30,8 @@ class Facts:
     seq_len: int | None
     global_batch: int | None
     world_size: int
+    masked: bool = False
+    """Has it loss masks?"""
 
 
 Answer = tuple[list[str], list[str]]
@@ -58,6 +60,8 @@ def llmc(facts: Facts) -> Answer:
         refused += _llmc_steps(facts, facts.seq_len, facts.global_batch)
     else:
         remarks.append("the least size of a shard depends on --seq-len and --batch-size: give both to have it checked")
+    if facts.masked:
+        remarks.append("loss masks: the trainers read none, so every id would be trained, prompts too")
     if not any(shard.split == "val" for shard in facts.shards):
         remarks.append("there is no val split; the trainers open one (-j): give --val-fraction or name another corpus")
     return refused, remarks

@@ -12,6 +12,7 @@ from tokenriver.corpus import Corpus
 from tokenriver.errors import RiverError
 from tokenriver.manifest import TokenizerInfo
 from tokenriver.roles import role_ids, special_tokens
+from tokenriver.rounds import rows_per_sample
 
 For = Annotated[str | None, typer.Option("--for", metavar="TRAINER", help="llmc or nanogpt: what it would refuse.")]
 SeqLen = Annotated[int | None, typer.Option("--seq-len", metavar="T", min=1, help="With --for: positions of a row.")]
@@ -123,6 +124,9 @@ def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
     if corpus.manifest is not None:
         rows.append(("sources", f"{facts['sources']['files']:,} files, {_output.size(facts['sources']['bytes'])}"))
         rows.append(("on disk", _output.size(facts["bytes"])))
+    together = 1 if corpus.manifest is None else rows_per_sample(corpus.manifest.options)
+    if together != 1:
+        rows.append(("samples", f"{together} documents each, which stay together: PairLoader reads them"))
     if corpus.has_loss_mask:
         rows.append(("loss mask", "yes: not every id is trained"))
     rows.append(("fingerprint", facts.get("fingerprint", corpus.fingerprint)))
@@ -132,7 +136,7 @@ def _show(path: Path, corpus: Corpus, facts: dict[str, Any]) -> None:
     balance = facts.get("balance", {})
     if trained := balance.get("ids", {}).get("trained"):
         counts = {
-            name: {"examples": split["documents"], "ids": split["ids"], "trained": trained[name]}
+            name: {"examples": split["documents"] // together, "ids": split["ids"], "trained": trained[name]}
             for name, split in facts["splits"].items()
         }
         _report.examples(balance, counts)
@@ -151,7 +155,7 @@ def _ask(
     ]
     first = corpora[0]
     return _trainers.TRAINERS[trainer](
-        _trainers.Facts(first.format, first.dtype, shards, seq_len, global_batch, world_size)
+        _trainers.Facts(first.format, first.dtype, shards, seq_len, global_batch, world_size, first.has_loss_mask)
     )
 
 

@@ -8,7 +8,7 @@ import typer
 from tokenriver import registry
 from tokenriver.commands import _environment, _options, _output
 from tokenriver.errors import InputError
-from tokenriver.layout import own_options
+from tokenriver.layout import own_options, refuse_samples
 
 Packing = Annotated[
     Literal["best_fit", "bos_aligned"],
@@ -57,6 +57,7 @@ def run(
     Example:  tokenriver pack corpus --seq-len 2048 --packing best_fit
     """
     corpus = _environment.open_corpus(path, split)
+    refuse_samples(corpus)
     folder = plan_dir if plan_dir is not None else corpus.plan_folder
     if folder is None:
         raise InputError(f"{path}: got shards without a manifest, expected a corpus folder; give --plan-dir")

@@ -161,6 +161,8 @@ def _show(found: "tokenriver.Plan") -> None:
         ("hours", _number(found.hours), bounds.get("hours")),
     ]
     lines: list[tuple[str, object]] = [(name, f"{_output.cell(value)}{_between(pair)}") for name, value, pair in rows]
+    if found.trained_share is not None:
+        lines.insert(5, ("trained", f"{found.trained_share:.1%} of the ids"))
     if found.read_bytes_per_second is not None:
         lines.append(("disk read", f"{_output.size(found.read_bytes_per_second)}/s"))
     _output.pairs(lines)

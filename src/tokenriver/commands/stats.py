@@ -63,6 +63,8 @@ def run(
         return
     _output.heading(f"{path}: {split}")
     facts: list[tuple[str, object]] = [("ids", found.num_tokens), ("documents", found.num_documents)]
+    if found.trained is not None:
+        facts.append(("trained", f"{found.trained:,}, {found.trained / found.num_tokens:.1%} of the ids"))
     if found.bytes_per_token is not None:
         facts.append(("bytes a token", found.bytes_per_token))
     _output.pairs(facts)
