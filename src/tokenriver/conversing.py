@@ -14,6 +14,7 @@ import orjson
 from tokenriver import registry
 from tokenriver.chat import Chat
 from tokenriver.errors import InputError
+from tokenriver.forms import Filled, Turns
 from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.messages import Message, Rendered
@@ -34,6 +35,10 @@ class RecordReader(Protocol):
 
     def read(self, record: Json) -> tuple[list[Message], Sequence[Json], Sequence[str]]:
         """Messages, tools, and what was left out of them."""
+
+    def turns(self, record: Json) -> Turns | None:
+        """The same sooner, for a record of which that is messages with a role and a content each and nothing else; None
+        for what only `read` can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class _Chunk:
     """What can be encoded of some rows: conversations, the rows' places, and whether each is held out; and what is
     wrong with other rows."""
 
-    rendered: list[Rendered]
+    rendered: list[Rendered | Filled]
     places: Int64
     held: Bools
     faults: dict[int, Fault]
@@ -98,7 +103,8 @@ class _Renderer:
 
     def chunk(self, rows: Records) -> _Chunk:
         """What can be encoded of some rows."""
-        rendered, places, talks = [], [], []
+        rendered: list[Rendered | Filled] = []
+        places, talks = [], []
         faults: dict[int, Fault] = {}
         hashed = self._fraction > 0
         for place, row in enumerate(rows.rows):
@@ -113,8 +119,11 @@ class _Renderer:
         held = held_out(talks, self._fraction) if hashed else np.zeros(len(rendered), np.bool_)
         return _Chunk(rendered, np.array(places, np.int64), held, faults)
 
-    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
+    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered | Filled, Turns | list[Message]]:
         try:
+            turns = self._reader.turns(row)
+            if turns is not None and (filled := self._chat.fill(turns)) is not None:
+                return filled, turns
             messages, tools, notes = self._reader.read(row)
         except self._module.Refused as refused:
             return Fault(refused.reason, refused.detail)
@@ -131,10 +140,13 @@ class _Renderer:
         return rendered, messages
 
 
-def _content(messages: Sequence[Message]) -> bytes:
+def _content(said: Turns | Sequence[Message]) -> bytes:
     """What a conversation says, the same for equal ones: it decides the split."""
-    said = [[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in messages]
-    return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
+    if isinstance(said, Turns):
+        columns: list[list[Any]] = [[role, content, None, [], None] for role, content in zip(*said, strict=True)]
+    else:
+        columns = [[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in said]
+    return orjson.dumps(columns, option=orjson.OPT_SORT_KEYS)
 
 
 def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: Tally) -> tuple[Bools, TokenBatch]:

@@ -165,7 +165,7 @@ def _around(texts: list[bytes]) -> list[bytes]:
 
 def _risky_spots(texts: list[bytes]) -> dict[int, list[int]]:
     """Offsets of risky characters by number of the text; ASCII texts, which are most, cost one look."""
-    foreign = [i for i, text in enumerate(texts) if not text.isascii()]
+    foreign = [i for i, plain in enumerate(map(bytes.isascii, texts)) if not plain]
     spots = _risk.find(b"".join([texts[i] for i in foreign])) if foreign else _NONE
     if not len(spots):
         return {}
