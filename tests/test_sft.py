@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tokenriver as tr
 from small_builds import files_of
-from tokenriver import records, registry
+from tokenriver import records
 from tokenriver.against import record_texts
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.types import IGNORE
@@ -229,36 +229,3 @@ def test_packed_rows_are_the_examples_end_to_end(tmp_path: Path, quick_disk: Non
     assert packed.read(0, packed.num_tokens).tolist() == whole[: len(whole) // 40 * 40].tolist()
     assert report.splits["train"]["dropped_ids"] == len(whole) % 40
     assert not (tmp_path / "h" / ".build").exists()
-
-
-TURN = st.tuples(st.sampled_from(["user", "assistant", "system", "judge"]), st.text(max_size=3), st.booleans())
-
-
-@settings(max_examples=5)
-@given(st.lists(st.lists(TURN, max_size=5), min_size=1, max_size=8), st.sampled_from(["all", "last"]))
-def test_columns_give_what_messages_give(
-    tmp_path_factory: pytest.TempPathFactory, talks: list[list[tuple[str, str, bool]]], train: str
-) -> None:
-    rows = [
-        {"messages": [{"role": r, "content": c} | ({"name": "x"} if more else {}) for r, c, more in turns]}
-        for turns in [[("user", "Q", False), ("assistant", "A", False)], *talks]
-    ]
-    folder = tmp_path_factory.mktemp("columns")
-    path = write(folder / "a.jsonl", [*rows, rows[0]])
-    options: dict[str, Any] = {"tokenizer": "byte", "train": train, "max_bad": 1.0, "val_fraction": 0.0}
-    found = tr.sft(path, folder / "columns", **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.load("examples", "sft").Reader, "turns", lambda reader, record: None)
-        expected = tr.sft(path, folder / "messages", **options)
-    assert found.balance == expected.balance
-    assert files_of(folder / "columns") == files_of(folder / "messages")
-
-
-def test_the_split_is_that_of_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talks = [[{"role": "user", "content": f"{i}"}, {"role": "assistant", "content": "\u00e9\n"}] for i in range(40)]
-    path = write(tmp_path / "a.jsonl", [{"messages": talk} for talk in talks])
-    columns = make(path, tmp_path / "columns", val_fraction=0.5)
-    monkeypatch.setattr(registry.load("examples", "sft").Reader, "turns", lambda reader, record: None)
-    make(path, tmp_path / "messages", val_fraction=0.5)
-    assert 0 < (columns.num_documents or 0) < 40
-    assert files_of(tmp_path / "columns") == files_of(tmp_path / "messages")

@@ -9,7 +9,7 @@ that the call leaves free between two texts.
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,26 @@ _KEPT = 1 << 16
 class Chat:
     """One template with one tokenizer, and what of a conversation is trained."""
 
-    __slots__ = ("_forms", "_kept", "_reasoning", "_roles", "_specials", "_template", "_tokenizer", "_train", "name")
+    __slots__ = (
+        "_encoder",
+        "_forms",
+        "_kept",
+        "_reasoning",
+        "_roles",
+        "_specials",
+        "_template",
+        "_tokenizer",
+        "_train",
+        "name",
+    )
 
     def __init__(
         self, name: str, template: Template, tokenizer: Tokenizer, train: str, reasoning: bool, roles: frozenset[str]
     ) -> None:
         self.name = name
         self._template, self._tokenizer = template, tokenizer
+        let: Callable[[], Tokenizer] | None = getattr(tokenizer, "letting_threads_run", None)
+        self._encoder = let() if let is not None else tokenizer
         self._train, self._reasoning, self._roles = train, reasoning, roles
         self._specials: dict[str, int] = {}
         self._forms: dict[tuple[str, ...], Form] = {}
@@ -47,6 +60,16 @@ class Chat:
     @property
     def tokenizer(self) -> Tokenizer:
         return self._tokenizer
+
+    @property
+    def threaded(self) -> bool:
+        """Can `encode` work beside other threads of Python's, and is that of use?"""
+        return self._encoder is not self._tokenizer and self._encoder.encoder == "fast"
+
+    def self_check(self) -> None:
+        """MismatchError if the encoder is a fast one, and not what its reference is."""
+        if self._encoder.encoder == "fast":
+            self._encoder.self_check()
 
     @property
     def roles(self) -> frozenset[str] | None:
@@ -91,7 +114,7 @@ class Chat:
         together = joined([one.ends for one in spelled])
         own = np.frombuffer(together.ids, np.int64)
         trained, ends_trained = (np.frombuffer(column, np.bool_) for column in together[1:])
-        ids, lengths = self._tokenizer.encode_framed(list(chain.from_iterable([one.texts for one in spelled])), None, 0)
+        ids, lengths = self._encoder.encode_framed(list(chain.from_iterable([one.texts for one in spelled])), None, 0)
         ends = np.cumsum(lengths)
         places = ends - 1
         mask = np.repeat(trained, lengths)
