@@ -15,7 +15,7 @@ LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
     ("extents", "hashing", "splitmix", "messages", "filterrules", "lossmask", "mersenne", "answers"),
-    ("storage", "choicedata"),
+    ("storage", "choicedata", "forms"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),

@@ -9,61 +9,67 @@ that the call leaves free between two texts.
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tokenriver import registry
 from tokenriver.errors import InputError, refuse_name
-from tokenriver.messages import (
-    BOS,
-    CONTEXT,
-    EOS,
-    REASONING,
-    SPECIAL,
-    Message,
-    Rendered,
-    Template,
-)
+from tokenriver.forms import Filled, Form, Turns, form_of, joined, marks, spell
+from tokenriver.messages import BOS, EOS, SPECIAL, Message, Rendered, Template
 from tokenriver.types import Json, TokenBatch, Tokenizer
 
 TRAIN = ("all", "last")
 FROM_FILES = "jinja"
 """The module for templates of files; it has none without."""
-_BARE = -1
-"""No special token: what comes next is a text as well."""
-
-
-class _Runs(NamedTuple):
-    """Texts with what stands behind each: columns of equal length."""
-
-    texts: list[str]
-    ends: list[int]
-    """Id of the special token behind a text, or _BARE."""
-    trained: list[bool]
-    ends_trained: list[bool]
-    counts: list[int]
-    """(k,): how many texts there are up to the end of each conversation."""
+_KEPT = 1 << 16
+"""Texts of all forms that are remembered."""
 
 
 class Chat:
     """One template with one tokenizer, and what of a conversation is trained."""
 
-    __slots__ = ("_reasoning", "_roles", "_specials", "_template", "_tokenizer", "_train", "name")
+    __slots__ = (
+        "_encoder",
+        "_forms",
+        "_kept",
+        "_reasoning",
+        "_roles",
+        "_specials",
+        "_template",
+        "_tokenizer",
+        "_train",
+        "name",
+    )
 
     def __init__(
         self, name: str, template: Template, tokenizer: Tokenizer, train: str, reasoning: bool, roles: frozenset[str]
     ) -> None:
         self.name = name
         self._template, self._tokenizer = template, tokenizer
+        let: Callable[[], Tokenizer] | None = getattr(tokenizer, "letting_threads_run", None)
+        self._encoder = let() if let is not None else tokenizer
         self._train, self._reasoning, self._roles = train, reasoning, roles
         self._specials: dict[str, int] = {}
+        self._forms: dict[tuple[str, ...], Form] = {}
+        self._kept = 0
 
     @property
     def tokenizer(self) -> Tokenizer:
         return self._tokenizer
+
+    @property
+    def threaded(self) -> bool:
+        """Can `encode` work beside other threads of Python's, and is that of use?"""
+        return self._encoder is not self._tokenizer and self._encoder.encoder == "fast"
+
+    def self_check(self) -> None:
+        """MismatchError if the encoder is a fast one, and not what its reference is."""
+        if self._encoder.encoder == "fast":
+            self._encoder.self_check()
 
     @property
     def roles(self) -> frozenset[str] | None:
@@ -97,54 +103,49 @@ class Chat:
         ]
         return "".join(parts)
 
-    def encode(self, conversations: Sequence[Rendered]) -> TokenBatch:
+    def fill(self, turns: Turns) -> Filled | None:
+        """What `render` makes of a conversation of texts alone, sooner; None where only `render` can tell."""
+        form = self._forms.get(turns.roles) or self._form(turns.roles)
+        return form and form.fill(turns.contents)
+
+    def encode(self, conversations: Sequence[Rendered | Filled]) -> TokenBatch:
         """Ids of k rendered conversations, their lengths, and which ids are trained."""
-        runs = self._runs(conversations)
-        ids, lengths = self._tokenizer.encode_framed(runs.texts, None, 0)
+        spelled = [one if isinstance(one, Filled) else self._spelled(one) for one in conversations]
+        together = joined([one.ends for one in spelled])
+        own = np.frombuffer(together.ids, np.int64)
+        trained, ends_trained = (np.frombuffer(column, np.bool_) for column in together[1:])
+        ids, lengths = self._encoder.encode_framed(list(chain.from_iterable([one.texts for one in spelled])), None, 0)
         ends = np.cumsum(lengths)
-        places, own = ends - 1, np.array(runs.ends, np.int64)
-        mask = np.repeat(np.array(runs.trained, np.bool_), lengths)
+        places = ends - 1
+        mask = np.repeat(trained, lengths)
         bare = own < 0
         ids[places] = np.where(bare, 0, own)
-        mask[places] = runs.ends_trained
+        mask[places] = ends_trained
         if bare.any():
             keep = np.ones(len(ids), np.bool_)
             keep[places[bare]] = False
             ids, mask, ends = ids[keep], mask[keep], np.cumsum(lengths - bare)
-        bounds = np.append(0, ends)[runs.counts]
+        bounds = np.append(0, ends)[np.cumsum([len(one.texts) for one in spelled], dtype=np.int64)]
         return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
 
-    def _runs(self, conversations: Sequence[Rendered]) -> "_Runs":
-        """The texts of all pieces, and the special token behind each."""
-        texts: list[str] = []
-        ends: list[int] = []
-        trained: list[bool] = []
-        ends_trained: list[bool] = []
-        counts: list[int] = []
-        special, reasoning = self._specials, self._reasoning
-        for pieces, turns in conversations:
-            whole = True  # does the last text have its end?
-            for text, kind, loss, message in pieces:
-                kept = loss != CONTEXT and turns[message] and (reasoning or loss != REASONING)
-                if kind != SPECIAL:
-                    if not whole:
-                        ends.append(_BARE)
-                        ends_trained.append(False)
-                    texts.append(text)
-                    trained.append(kept)
-                    whole = False
-                    continue
-                if whole:
-                    texts.append("")
-                    trained.append(False)
-                ends.append(special[text] if text in special else self._special(text))
-                ends_trained.append(kept)
-                whole = True
-            if not whole:
-                ends.append(_BARE)
-                ends_trained.append(False)
-            counts.append(len(texts))
-        return _Runs(texts, ends, trained, ends_trained, counts)
+    def _spelled(self, rendered: Rendered) -> Filled:
+        special = self._specials
+        return spell(rendered, lambda name: special[name] if name in special else self._special(name), self._reasoning)
+
+    def _form(self, roles: tuple[str, ...]) -> Form | None:
+        """The form of conversations of these roles, if the template has one; what it refuses has none."""
+        if not getattr(self._template, "VERBATIM", False):
+            return None
+        contents = marks(len(roles))
+        try:
+            rendered = self.render([Message(*turn) for turn in zip(roles, contents, strict=True)])
+        except InputError:
+            return None
+        form = form_of(self._spelled(rendered), contents)
+        if self._kept < _KEPT:
+            self._kept += len(form.texts)
+            self._forms[roles] = form
+        return form
 
     def _special(self, name: str) -> int:
         known: dict[str, int] = getattr(self._tokenizer, "special_ids", {})

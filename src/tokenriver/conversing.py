@@ -1,19 +1,23 @@
 """Raw records -> encoded examples: each read by its shape, rendered by a template, encoded chunk by chunk.
 
-A record that gives no example is told of with the reason, and so is what was cut or left out of the others. No thread
-helps here: the native encoder keeps the interpreter's lock, and all else needs it.
+A record that gives no example is told of with the reason, and so is what was cut or left out of the others. A thread
+encodes one chunk while the next is read and rendered, where the encoder does without the interpreter's lock.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import orjson
 
 from tokenriver import registry
 from tokenriver.chat import Chat
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, RiverError
+from tokenriver.forms import Filled, Turns
 from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.messages import Message, Rendered
@@ -22,6 +26,8 @@ from tokenriver.spool import num_trained
 from tokenriver.tally import ListingTally
 from tokenriver.types import Bools, Int64, Json, SourceOptions, TokenBatch
 
+AHEAD = 1
+"""Chunks that are read and rendered while one is encoded."""
 NOTHING = "nothing-to-train"
 TOO_LONG = "too-long"
 CUT_AWAY = "answer-cut-away"
@@ -34,6 +40,10 @@ class RecordReader(Protocol):
 
     def read(self, record: Json) -> tuple[list[Message], Sequence[Json], Sequence[str]]:
         """Messages, tools, and what was left out of them."""
+
+    def turns(self, record: Json) -> Turns | None:
+        """The same sooner, for a record of which that is messages with a role and a content each and nothing else; None
+        for what only `read` can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +74,67 @@ class _Chunk:
     """What can be encoded of some rows: conversations, the rows' places, and whether each is held out; and what is
     wrong with other rows."""
 
-    rendered: list[Rendered]
+    rendered: list[Rendered | Filled]
     places: Int64
     held: Bools
     faults: dict[int, Fault]
 
 
+class _Part(NamedTuple):
+    """Some rows of an input, and what of them is to be encoded."""
+
+    source: int
+    file: InputFile
+    rows: Records
+    chunk: _Chunk
+
+
 def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[Examples]:
     """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown;
     MismatchError if the fast encoder is not what its reference is."""
-    if chat.tokenizer.encoder == "fast":
-        chat.tokenizer.self_check()
+    chat.self_check()
+    parts = _parts(files, chat, wanted, tally)
+    waiting: deque[tuple[_Part, Callable[[], TokenBatch]]] = deque()
+    failure: RiverError | None = None
+    more = True
+    with ThreadPoolExecutor(1) as thread:
+        while more or waiting:
+            try:
+                part = next(parts, None)
+            except RiverError as error:  # what was read before comes first
+                failure, part = error, None
+            more = part is not None
+            if part is not None:
+                encode = partial(_encoded, chat, part.chunk)
+                waiting.append((part, thread.submit(encode).result if chat.threaded else encode))
+            if waiting and (not more or len(waiting) > AHEAD):
+                begun, batch = waiting.popleft()
+                yield _ended(begun, batch(), wanted, tally)
+    if failure is not None:
+        raise failure
+
+
+def _parts(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[_Part]:
     for source, file in enumerate(files):
         renderer = _Renderer(file, chat, wanted, tally)
         for rows in read_records(file, SourceOptions()):
-            tally.rows[source] += len(rows.rows)
-            if rows.mended:
-                tally.notes[LONE_SURROGATE] += rows.mended
-            chunk = renderer.chunk(rows)
-            batch = chat.encode(chunk.rendered) if chunk.rendered else EMPTY
-            keep, batch = _fitted(chunk, batch, wanted, tally)
-            for place, fault in sorted(chunk.faults.items()):
-                tally.fault(file, rows.first + place, rows.offset_of(place), fault)
-            yield Examples(source, selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep])
+            yield _Part(source, file, rows, renderer.chunk(rows))
+
+
+def _encoded(chat: Chat, chunk: _Chunk) -> TokenBatch:
+    return chat.encode(chunk.rendered) if chunk.rendered else EMPTY
+
+
+def _ended(part: _Part, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> Examples:
+    """What stays of some rows, all of them counted."""
+    source, file, rows, chunk = part
+    tally.rows[source] += len(rows.rows)
+    if rows.mended:
+        tally.notes[LONE_SURROGATE] += rows.mended
+    keep, batch = _fitted(chunk, batch, wanted, tally)
+    for place, fault in sorted(chunk.faults.items()):
+        tally.fault(file, rows.first + place, rows.offset_of(place), fault)
+    return Examples(source, selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep])
 
 
 class _Renderer:
@@ -100,7 +148,8 @@ class _Renderer:
 
     def chunk(self, rows: Records) -> _Chunk:
         """What can be encoded of some rows."""
-        rendered, places, talks = [], [], []
+        rendered: list[Rendered | Filled] = []
+        places, talks = [], []
         faults: dict[int, Fault] = {}
         hashed = self._fraction > 0
         for place, row in enumerate(rows.rows):
@@ -115,8 +164,11 @@ class _Renderer:
         held = held_out(talks, self._fraction) if hashed else np.zeros(len(rendered), np.bool_)
         return _Chunk(rendered, np.array(places, np.int64), held, faults)
 
-    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
+    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered | Filled, Turns | list[Message]]:
         try:
+            turns = self._reader.turns(row)
+            if turns is not None and (filled := self._chat.fill(turns)) is not None:
+                return filled, turns
             messages, tools, notes = self._reader.read(row)
         except self._module.Refused as refused:
             return Fault(refused.reason, refused.detail)
@@ -133,10 +185,13 @@ class _Renderer:
         return rendered, messages
 
 
-def _content(messages: Sequence[Message]) -> bytes:
+def _content(said: Turns | Sequence[Message]) -> bytes:
     """What a conversation says, the same for equal ones: it decides the split."""
-    said = [[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in messages]
-    return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
+    if isinstance(said, Turns):
+        columns: list[list[Any]] = [[role, content, None, [], None] for role, content in zip(*said, strict=True)]
+    else:
+        columns = [[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in said]
+    return orjson.dumps(columns, option=orjson.OPT_SORT_KEYS)
 
 
 def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> tuple[Bools, TokenBatch]:

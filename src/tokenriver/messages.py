@@ -54,7 +54,10 @@ class Rendered(NamedTuple):
 
 
 class Template(Protocol):
-    """What a module of templates/ offers."""
+    """What a module of templates/ offers.
+
+    It may say VERBATIM = True: each content is written as it is, within one piece, and of messages with a role and a
+    content alone all else is determined by the roles and by what is trained. Such conversations are rendered faster."""
 
     @property
     def ROLES(self) -> frozenset[str] | None:

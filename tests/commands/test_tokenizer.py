@@ -116,6 +116,9 @@ def test_check_finds_differences(
             ids[np.cumsum(lengths)[odd] - 1] += 1
             return ids, lengths
 
+        def letting_threads_run(self) -> "Wrong":
+            return self
+
     assert isinstance(good, BpeTokenizer)
     monkeypatch.setattr(comparing, "load_tokenizer", lambda *_, **__: replace(good, fast=Wrong()))
     ran = tokenriver(capsys, "tokenizer", "check", small_input, "--json")

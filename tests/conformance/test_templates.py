@@ -1,7 +1,7 @@
 """What every chat template of the registry must do; a new one needs a line in GIVEN only if it reads a file."""
 
 import random
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from tokenizers import Tokenizer as Library
 from chat_cases import CALM, SPECIALS, SYNTAX, talk, toy_file, toy_tokenizer
 from chat_templates import CHATML, model
 from tokenriver import registry
-from tokenriver.chat import Chat, load_chat
+from tokenriver.chat import TRAIN, Chat, load_chat
 from tokenriver.errors import InputError
+from tokenriver.forms import Filled, Turns
 from tokenriver.messages import EOS, SPECIAL, Message, Rendered
 from tokenriver.types import Int64, TokenBatch
 
@@ -81,6 +82,30 @@ def test_no_conversation_minds_its_neighbours(chat: Chat, draw: random.Random) -
     assert together.ids.tolist() == [i for one in alone for i in one.ids.tolist()]
     assert together.loss_mask is not None
     assert together.loss_mask.tolist() == [k for one in alone if one.loss_mask is not None for k in one.loss_mask]
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names("templates") if name not in GIVEN])
+@settings(max_examples=20)
+@given(draw=DRAW)
+def test_contents_in_their_forms_give_what_rendering_gives(name: str, draw: random.Random) -> None:
+    roles = draw.choice([(), ("user",), ("assistant", "system", "tool")])
+    chat = load_chat(name, TOY, train=draw.choice(TRAIN), roles=roles, reasoning=draw.random() < 0.5)
+    talks = [talk(draw, {*(chat.roles or ()), "judge"} if draw.random() < 0.1 else chat.roles or ()) for _ in range(8)]
+    rendered: list[Rendered] = []
+    mixed: list[Rendered | Filled] = []
+    for one in talks:
+        filled = chat.fill(Turns(tuple(m.role for m in one), [m.content for m in one]))
+        try:
+            rendered.append(chat.render(one))
+        except InputError:
+            assert filled is None
+            continue
+        assert (filled is not None) == (name in ("chatml", "plain"))
+        mixed.append(filled if filled and draw.random() < 0.8 else rendered[-1])
+    expected, found = chat.encode(rendered), chat.encode(mixed)
+    for theirs, ours in zip(astuple(expected), astuple(found), strict=True):
+        assert ours.dtype == theirs.dtype
+        assert ours.tolist() == theirs.tolist()
 
 
 @BY_NAME

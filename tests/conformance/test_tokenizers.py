@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,23 @@ def test_round_trip_and_range(tokenizer: Tokenizer) -> None:
     assert int(ids.max()) < tokenizer.vocab_size
     assert tokenizer.decode_bytes(ids) == b"".join(TEXTS)
     tokenizer.check(TEXTS, ids, lengths)
+
+
+def test_other_threads_may_run_meanwhile(tokenizer: Tokenizer) -> None:
+    """The native tokenizer has another entry for that; several threads may be in it at once."""
+    let = getattr(tokenizer, "letting_threads_run", None)
+    if let is None or let() is tokenizer:
+        return
+    beside = let()
+    assert beside.fingerprint == tokenizer.fingerprint
+    assert beside.self_check() == tokenizer.self_check() > 0
+    expected = [tokenizer.encode_framed(TEXTS[at::3], None, 0) for at in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(lambda at: beside.encode_framed(TEXTS[at::3], None, 0), range(3)))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [column.tolist() for column in ours] == [column.tolist() for column in theirs]
+        assert [column.dtype for column in ours] == [column.dtype for column in theirs]
+    assert [len(column) for column in beside.encode_batch([b""])] == [0, 1]
 
 
 def test_a_batch_is_its_texts_one_by_one(tokenizer: Tokenizer) -> None:

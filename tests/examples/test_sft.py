@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tokenriver import registry
 from tokenriver.errors import InputError
@@ -114,3 +116,42 @@ def test_shapes_that_are_not_one() -> None:
     assert (refused.value.reason, refused.value.detail) == ("field-missing", "output")
     with pytest.raises(InputError, match="shape: got 'parchment', expected one of auto, messages"):
         sft.Reader("a", "parchment")
+
+
+VALUES = st.sampled_from(["", "a", "user", "gpt", "human", None, 1, ["a"], {"role": "user"}])
+ENTRIES = st.one_of(
+    st.fixed_dictionaries({"role": st.just("user"), "content": st.just("Q")}),
+    st.fixed_dictionaries({"from": st.sampled_from(["gpt", "human"]), "value": st.just("A")}),
+    st.dictionaries(st.sampled_from(["role", "content", "from", "value", "name", "weight"]), VALUES, max_size=3),
+    VALUES,
+)
+BESIDE = st.dictionaries(st.sampled_from(["system", "tools", "source"]), VALUES, max_size=2)
+
+
+@given(st.sampled_from(["messages", "conversations"]), st.one_of(VALUES, st.lists(ENTRIES, max_size=4)), BESIDE)
+def test_turns_are_what_is_read(name: str, entries: object, beside: dict[str, Any]) -> None:
+    record = {name: entries, **beside}
+    for shape in ("auto", name):
+        reader = sft.Reader("a.jsonl", shape)
+        if shape == "auto":
+            assert reader.turns(record) is None, "the first record tells the shape"
+            reader.read({name: [{"role": "user", "content": "Q"}]})
+        turns = reader.turns(record)
+        try:
+            talk = reader.read(record)
+        except sft.Refused:
+            assert turns is None
+            continue
+        if turns is not None:
+            assert talk == ([Message(*turn) for turn in zip(*turns, strict=True)], (), [])
+        else:
+            assert beside or any(len(entry) != 2 for entry in record[name])
+
+
+def test_turns_of_other_shapes_are_read() -> None:
+    reader = sft.Reader("a.jsonl", "auto")
+    reader.read({"prompt": "Q", "completion": "A"})
+    assert reader.turns({"prompt": "Q", "completion": "A"}) is None
+    assert reader.turns({"messages": [{"role": "user", "content": "Q"}]}) is None
+    with pytest.raises(InputError, match="of shape messages among records of shape prompt-completion"):
+        reader.read({"messages": [{"role": "user", "content": "Q"}]})

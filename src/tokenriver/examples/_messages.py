@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from tokenriver.forms import Turns
 from tokenriver.messages import Message
 from tokenriver.types import Json
 
@@ -73,6 +74,26 @@ def messages_of(entries: object, note: Callable[[str], None]) -> list[Message]:
                 continue
         out.append(_other(entry, bool(out), note))
     return out
+
+
+def turns_of(entries: object) -> Turns | None:
+    """What `messages_of` gives for a list of messages that all have a role and a content and nothing else, without an
+    object for each; None for any other."""
+    if type(entries) is not list or not entries:
+        return None
+    roles, contents = [], []
+    for entry in entries:
+        if type(entry) is not dict or len(entry) != 2:
+            return None
+        role, content = entry.get("role"), entry.get("content")
+        if type(role) is not str or type(content) is not str:
+            speaker, content = entry.get("from"), entry.get("value")
+            role = _SPEAKERS.get(speaker) if type(speaker) is str else None
+            if role is None or type(content) is not str:
+                return None
+        roles.append(role)
+        contents.append(content)
+    return Turns(tuple(roles), contents)
 
 
 def _other(entry: object, later: bool, note: Callable[[str], None]) -> Message:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tokenriver.errors import InputError
-from tokenriver.examples._messages import Refused, messages_of, optional_text, text, tools_of
+from tokenriver.examples._messages import Refused, messages_of, optional_text, text, tools_of, turns_of
+from tokenriver.forms import Turns
 from tokenriver.messages import Message
 from tokenriver.types import Json
 
@@ -18,6 +19,8 @@ __all__ = ["AUTO", "SHAPES", "Conversation", "Reader", "Refused"]
 
 AUTO = "auto"
 _CALCULATION = re.compile(r"<<.*?>>", re.DOTALL)
+_BESIDE = frozenset({"system", "tools"})
+"""Fields of a record that are rendered beside its messages."""
 _KEPT = 1 << 10
 """Sets of fields whose shape is remembered."""
 
@@ -36,6 +39,8 @@ class Shape(NamedTuple):
 
     fields: frozenset[str]
     read: Callable[[Json], Conversation]
+    turns: Callable[[Json], Turns | None] | None = None
+    """What `read` gives for a record of none but its own fields, as columns; None for what only `read` can read."""
 
 
 def _listed(name: str) -> Callable[[Json], Conversation]:
@@ -48,6 +53,10 @@ def _listed(name: str) -> Callable[[Json], Conversation]:
         return Conversation(messages, tools_of(tools) if tools else (), notes)
 
     return read
+
+
+def _bare(name: str) -> Callable[[Json], Turns | None]:
+    return lambda record: turns_of(record[name])
 
 
 def _instruction(question: str, more: str, answer: str) -> Callable[[Json], Conversation]:
@@ -82,8 +91,8 @@ def _completion(answer: str) -> Callable[[Json], Conversation]:
 
 
 SHAPES: Mapping[str, Shape] = {
-    "messages": Shape(frozenset({"messages"}), _listed("messages")),
-    "conversations": Shape(frozenset({"conversations"}), _listed("conversations")),
+    "messages": Shape(frozenset({"messages"}), _listed("messages"), _bare("messages")),
+    "conversations": Shape(frozenset({"conversations"}), _listed("conversations"), _bare("conversations")),
     "alpaca": Shape(frozenset({"instruction", "output"}), _instruction("instruction", "input", "output")),
     "dolly": Shape(frozenset({"instruction", "response"}), _instruction("instruction", "context", "response")),
     "gsm8k": Shape(frozenset({"question", "answer"}), _worked),
@@ -100,6 +109,8 @@ class Reader:
     shape: str = AUTO
     _looks: bool = field(init=False)
     _known: dict[tuple[str, ...], str] = field(default_factory=dict)
+    _bare: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    """Is a record of these fields messages and nothing else that is rendered?"""
 
     def __post_init__(self) -> None:
         if self.shape not in (AUTO, *SHAPES):
@@ -112,6 +123,24 @@ class Reader:
         if self._looks:
             self._look(record)
         return SHAPES[self.shape].read(record)
+
+    def turns(self, record: Json) -> Turns | None:
+        """What `read` gives for messages with a role and a content each and nothing else, sooner; None for any other
+        record, and as long as the shape is not known."""
+        if self.shape == AUTO:
+            return None
+        names = tuple(record)
+        bare = self._bare.get(names)
+        if bare is None:
+            bare = self._is_bare(names)
+            if len(self._bare) < _KEPT:
+                self._bare[names] = bare
+        quick = SHAPES[self.shape].turns
+        return quick(record) if bare and quick else None
+
+    def _is_bare(self, names: Sequence[str]) -> bool:
+        fits = SHAPES[self.shape].fields <= set(names) and _BESIDE.isdisjoint(names)
+        return fits and (not self._looks or self._told(names) == self.shape)
 
     def _look(self, record: Json) -> None:
         names = tuple(record)

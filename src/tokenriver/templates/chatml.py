@@ -11,6 +11,7 @@ from tokenriver.templates import _chatml
 from tokenriver.types import Json
 
 ROLES = _chatml.ROLES
+VERBATIM = True
 
 
 def _think(message: Message) -> tuple[str, str]:

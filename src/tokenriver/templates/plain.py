@@ -11,6 +11,7 @@ from tokenriver.messages import ANSWER, EOS, FIXED, SPECIAL, TEXT, Message, Piec
 from tokenriver.types import Json
 
 ROLES = frozenset({"system", "user", "assistant"})
+VERBATIM = True
 
 
 def render(

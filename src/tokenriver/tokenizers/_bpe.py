@@ -1,7 +1,7 @@
 """A tokenizer with two encoders: a fast one, and the reference whose ids are right by definition."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +19,9 @@ class Fast(Protocol):
     """What `_fast` offers."""
 
     def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]: ...
+
+    def letting_threads_run(self) -> "Fast":
+        """The same, without the interpreter's lock while it encodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class BpeTokenizer:
     def encoder(self) -> str:
         """ "fast" or "reference": what encode_batch runs on."""
         return "reference" if self.fast is None else "fast"
+
+    def letting_threads_run(self) -> "BpeTokenizer":
+        """The same tokenizer, whose fast encoder does not keep the interpreter's lock while it works."""
+        return self if self.fast is None else replace(self, fast=self.fast.letting_threads_run())
 
     def encode(self, text: str) -> Ids:
         """Ids of one text, uint32 (n,); lone surrogates become U+FFFD."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gigatoken.gigatoken_rs import (
     BPETokenizer,
+    PadTruncate,
     SentencePieceTokenizer,
     TextFileSource,
     load_hf_json,
@@ -31,6 +32,7 @@ from tokenriver.types import Ids, Int64
 MARKER = "\U0010ffff\U0010fffe"
 _MARKER = MARKER.encode()
 _NONE = np.empty(0, dtype=np.int64)
+_AS_IT_IS = PadTruncate(0)
 Reference = Callable[[Sequence[bytes]], list[list[int]]]
 
 
@@ -108,6 +110,9 @@ class FastEncoder(NamedTuple):
     reference: Reference
     whole: bool = False
     """Give risky texts to the reference whole: what is merged or found could lie across a cut."""
+    beside: bool = False
+    """Let other threads run meanwhile: the native call for one text keeps the interpreter's lock, that for a matrix of
+    texts does not. A matrix of one row is never padded."""
 
     def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k valid UTF-8 texts, each between the ids `before` and `after`; lengths count those.
@@ -128,6 +133,9 @@ class FastEncoder(NamedTuple):
             return ids, np.diff(marks, prepend=-1)
         return _text.frame(*self._encode(texts, risky), before, after)
 
+    def letting_threads_run(self) -> "FastEncoder":
+        return self._replace(beside=True)
+
     def _encode(self, texts: list[bytes], risky: dict[int, list[int]]) -> tuple[Ids, Int64]:
         """Ids and lengths without framing. A risky text becomes several pieces for the native call; the reference's
         ids for the window between two pieces are put behind the first one."""
@@ -147,7 +155,11 @@ class FastEncoder(NamedTuple):
 
     def _marked(self, parts: list[bytes]) -> tuple[Ids, Int64]:
         """Ids of the parts with a marker's id between each two, and where those are."""
-        ids = self.native().encode(_MARKER.join(parts))
+        joined = _MARKER.join(parts)
+        if self.beside:
+            ids: Ids = self.native().encode_batch_padded([joined], _AS_IT_IS, parallel=False)[0][0]
+        else:
+            ids = self.native().encode(joined)
         marks = np.flatnonzero(ids == self.marker)
         if len(marks) != len(parts) - 1:
             raise MismatchError(
@@ -165,7 +177,7 @@ def _around(texts: list[bytes]) -> list[bytes]:
 
 def _risky_spots(texts: list[bytes]) -> dict[int, list[int]]:
     """Offsets of risky characters by number of the text; ASCII texts, which are most, cost one look."""
-    foreign = [i for i, text in enumerate(texts) if not text.isascii()]
+    foreign = [i for i, plain in enumerate(map(bytes.isascii, texts)) if not plain]
     spots = _risk.find(b"".join([texts[i] for i in foreign])) if foreign else _NONE
     if not len(spots):
         return {}

@@ -1,6 +1,7 @@
 """Texts in, framed ids out: the small array work that every tokenizer shares."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,12 @@ def clean(text: str) -> bytes:
 
 def as_bytes(texts: Sequence[bytes] | Sequence[str]) -> list[bytes]:
     """Texts as UTF-8; bytes pass as they are."""
+    given: Sequence[Any] = texts
+    if given and isinstance(given[0], str):
+        try:
+            return [str.encode(text) for text in given]
+        except (TypeError, UnicodeEncodeError):
+            pass  # of both kinds, or with lone surrogates
     return [text if isinstance(text, bytes) else clean(text) for text in texts]
 
 
