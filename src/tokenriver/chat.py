@@ -115,16 +115,16 @@ class Chat:
         own = np.frombuffer(together.ids, np.int64)
         trained, ends_trained = (np.frombuffer(column, np.bool_) for column in together[1:])
         ids, lengths = self._encoder.encode_framed(list(chain.from_iterable([one.texts for one in spelled])), None, 0)
-        ends = np.cumsum(lengths)
-        places = ends - 1
-        mask = np.repeat(trained, lengths)
+        places = np.cumsum(lengths) - 1
         bare = own < 0
         ids[places] = np.where(bare, 0, own)
-        mask[places] = ends_trained
         if bare.any():
             keep = np.ones(len(ids), np.bool_)
             keep[places[bare]] = False
-            ids, mask, ends = ids[keep], mask[keep], np.cumsum(lengths - bare)
+            ids, lengths = ids[keep], lengths - bare
+        ends = np.cumsum(lengths)
+        mask = np.repeat(trained, lengths)
+        mask[ends[~bare] - 1] = ends_trained[~bare]
         bounds = np.append(0, ends)[np.cumsum([len(one.texts) for one in spelled], dtype=np.int64)]
         return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
 

@@ -47,10 +47,15 @@ class Form(NamedTuple):
     places: list[tuple[int, str, str]]
     """Of each content, and what is encoded together with it, in front and behind."""
     ends: Ends
+    apart: slice | None
+    """All those places, where they lie at equal distances and each content is encoded on its own."""
 
     def fill(self, contents: Sequence[str]) -> Filled:
         """The conversation of so many contents."""
         texts = self.texts.copy()
+        if self.apart is not None:
+            texts[self.apart] = contents
+            return Filled(texts, self.ends)
         for (place, before, after), content in zip(self.places, contents, strict=True):
             texts[place] = f"{before}{content}{after}" if before or after else content
         return Filled(texts, self.ends)
@@ -72,7 +77,17 @@ def form_of(spelled: Filled, contents: Sequence[str]) -> Form:
         assert "\0" not in before + after, "in a text of its own"
         places.append((place, before, after))
         texts[place] = ""
-    return Form(texts, places, spelled.ends)
+    return Form(texts, places, spelled.ends, _apart(places))
+
+
+def _apart(places: Sequence[tuple[int, str, str]]) -> slice | None:
+    numbers = [place for place, _, _ in places]
+    if len(numbers) < 2 or any(before or after for _, before, after in places):
+        return None
+    step = numbers[1] - numbers[0]
+    if step < 2 or numbers != list(range(numbers[0], numbers[-1] + 1, step)):
+        return None
+    return slice(numbers[0], numbers[-1] + 1, step)
 
 
 def spell(rendered: Rendered, special: Callable[[str], int], reasoning: bool) -> Filled:
