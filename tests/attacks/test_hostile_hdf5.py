@@ -371,7 +371,7 @@ def _bases(folder: Path) -> list[bytes]:
     return bases
 
 
-@pytest.mark.parametrize("rounds", [240, pytest.param(40_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [240, pytest.param(40_000, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_mutated_files_end_in_ids_or_in_a_refusal(memory: Path, rounds: int) -> None:
     """In a child, as a crash of the C library would take this process along."""
     bases = _bases(memory)
