@@ -14,14 +14,21 @@ AT_ONCE = 1 << 10
 """Words that are drawn in one call."""
 
 
+def seeded(seed: int | list[int]) -> np.random.MT19937:
+    """The generator at its first word. A whole seed is spread as C++, torch, numpy's legacy generator and llm.c do; a
+    list of words as Python's `random` does."""
+    generator = np.random.MT19937(0)
+    np.random.RandomState(generator).seed(seed)
+    return generator
+
+
 class Dice:
     """The draws of `random.Random(seed)`, one after another."""
 
     def __init__(self, seed: int) -> None:
         size = abs(seed)
         words = [size >> shift & 0xFFFFFFFF for shift in range(0, max(1, size.bit_length()), 32)]
-        self._generator = np.random.MT19937(0)
-        np.random.RandomState(self._generator).seed(words)
+        self._generator = seeded(words)
         self._words: list[int] = []
 
     def below(self, size: int) -> int:

@@ -1,12 +1,10 @@
-"""The 32-bit words of a Mersenne Twister (MT19937), by their place: what every order of this folder draws from.
-
-A whole seed is spread as C++, torch, numpy's legacy generator and llm.c do; a list of words as Python's `random` does.
-"""
+"""The 32-bit words of a Mersenne Twister (MT19937), by their place: what every order of this folder draws from."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from tokenriver.mersenne import seeded
 from tokenriver.types import Int64
 
 SKIP = 1 << 22
@@ -40,8 +38,7 @@ class Words:
         except IndexError:
             reached = place + 1
         if reached > place:
-            reached, generator = 0, np.random.MT19937(0)
-            np.random.RandomState(generator).seed(self._seed)
+            reached, generator = 0, seeded(self._seed)
         return reached, generator
 
 
