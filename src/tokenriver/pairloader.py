@@ -18,6 +18,7 @@ import numpy as np
 from tokenriver.corpus import Corpus
 from tokenriver.errors import FormatError, InputError, LimitError, refuse_name
 from tokenriver.paircorpus import ROWS
+from tokenriver.roles import padding_id
 from tokenriver.rounds import Round, Rounds, Sizes, rows_per_sample
 from tokenriver.types import IGNORE, Bools, Int64
 
@@ -143,9 +144,7 @@ class PairLoader:
                 raise InputError(f"{name}: got {value!r}, expected one of {', '.join(known)}; choose one")
         if max_length < 2:
             raise InputError(f"max_length: got {max_length}, expected at least 2: an answer follows a prompt")
-        made_by = corpus.manifest.tokenizer
-        own = [made_by.pad_id, made_by.eos_id] if made_by is not None else []
-        self._pad_id = next((i for i in (pad_id, *own) if i is not None), 0)
+        self._pad_id = padding_id(corpus.manifest.tokenizer, pad_id)
         self._corpus, self._max_length, self._whole = corpus, max_length, pad == "max_length"
         self._rows = lay_pairs(corpus, max_length, cut)
         self.balance: Mapping[str, int] = self._rows.balance

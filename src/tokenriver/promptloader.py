@@ -25,6 +25,7 @@ from tokenriver.examplefile import Tally, each_record, find_records
 from tokenriver.files import sha256_file
 from tokenriver.limits import BadRows
 from tokenriver.messages import Message
+from tokenriver.roles import padding_id
 from tokenriver.rounds import Round, Rounds, Sizes
 from tokenriver.types import Bools, Int64
 
@@ -102,8 +103,7 @@ class PromptLoader:
         InputError for a file of another kind, LimitError for too few prompts."""
         if too_long not in TOO_LONG:
             raise InputError(f"too_long: got {too_long!r}, expected one of {', '.join(TOO_LONG)}; choose one")
-        own = (pad_id, chat.tokenizer.pad_id, chat.tokenizer.eos_id)
-        self._pad_id = next((i for i in own if i is not None), 0)
+        self._pad_id = padding_id(chat.tokenizer, pad_id)
         self._prompts = _read(Path(path))
         before = [] if system is None else [Message("system", system)]
         talks = [chat.render([*before, Message("user", text)], generate=True) for text in self._prompts.texts]

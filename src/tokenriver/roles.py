@@ -38,6 +38,12 @@ def role_ids(made_by: HasRoles) -> dict[str, int | None]:
     return {"bos": made_by.bos_id, "eos": made_by.eos_id, "pad": made_by.pad_id}
 
 
+def padding_id(made_by: HasRoles | None, given: int | None) -> int:
+    """The id that fills rows up: the given one, else the tokenizer's own, else its end of text, else 0."""
+    own = () if made_by is None else (made_by.pad_id, made_by.eos_id)
+    return next((number for number in (given, *own) if number is not None), 0)
+
+
 def choose(tokenizer: Tokenizer, framing: str, *, bos: str | None, eos: str | None) -> Tokenizer:
     """The tokenizer with other tokens of its own as bos and eos, by name; itself where none is named. InputError for a
     name that it does not have, with the nearest, and for one that the framing has no use for."""
