@@ -2,6 +2,7 @@
 
 python -m benchmarks.packing plan SEQ_LEN DOCUMENTS     a best-fit plan beside how others make one
 python -m benchmarks.packing look-up CORPUS             seconds a batch of row arithmetic
+python -m benchmarks.packing trace CORPUS               microseconds a row and a document, both ways
 python -m benchmarks.packing load CORPUS SECONDS ROUNDS ids a second of packed rows and of plain ones
 """
 
@@ -37,7 +38,7 @@ def run(place: Place) -> list[Figure]:
     if not folder.exists():
         make_minimind(folder, LOAD_IDS)
     measure.warm(sorted(folder.iterdir()))
-    return [*_planning(place), *_looking_up(folder), *_loading(place, folder)]
+    return [*_planning(place), *_looking_up(folder), *_tracing(place), *_loading(place, folder)]
 
 
 def _planning(place: Place) -> list[Figure]:
@@ -140,6 +141,49 @@ def look_up(path: str) -> dict[str, float]:
     return found
 
 
+# ------------------------------------------------------------------------------------------------ trace, when
+
+
+def _tracing(place: Place) -> list[Figure]:
+    folder = place.work / "trace-source"
+    if not (folder / "doc_lengths.npy").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        lengths = document_lengths(PLANNED * MEAN)
+        # where documents lie is all that is asked: the ids are a hole
+        with (folder / "tokens.bin").open("wb") as file:
+            file.truncate(2 * int(lengths.sum()))
+        np.save(folder / "doc_lengths.npy", lengths)
+    found = measure.answer(python("-m", "benchmarks.packing", "trace", folder))
+    documents = f"of {found.pop('documents'):,.0f} documents"
+    limits = {"trace": 10.0, "when": 200.0, "when, many": 200.0}
+    return [
+        at_most(f"{name} {documents}", taken, limits[name.split(": ")[1]], unit=" us") for name, taken in found.items()
+    ]
+
+
+def trace(path: str) -> dict[str, float]:
+    """Microseconds a row of finding its documents, for rows in their order; of finding the rows of one document, the
+    median; of the same for many documents at once, a document."""
+    corpus = tokenriver.open_corpus(path)
+    found: dict[str, float] = {"documents": corpus.num_documents or 0}
+    documents = np.random.default_rng(1).integers(0, corpus.num_documents or 0, 1000)
+    for packing in ("concat", "best_fit"):
+        loader = tokenriver.Loader(corpus, seq_len=SEQ_LEN, global_batch=ROWS, packing=packing, epochs=1, seed=1)
+        loader.when(0)  # the first look-up makes a table
+        numbers = np.arange(1 << 14, dtype=np.int64)
+        found[f"{packing}: trace"] = _once(partial(loader.trail.shown, numbers)) / len(numbers) * 1e6
+        found[f"{packing}: when"] = measure.median([_once(partial(loader.when, n)) * 1e6 for n in documents.tolist()])
+        many = _once(partial(loader.trail.rows, documents, 0, loader.num_rows))
+        found[f"{packing}: when, many"] = many / len(documents) * 1e6
+    return found
+
+
+def _once(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
 # ------------------------------------------------------------------------------------------------ loading
 
 
@@ -201,6 +245,8 @@ if __name__ == "__main__":
     _what, *_rest = sys.argv[1:]
     if _what == "plan":
         print(json.dumps(plan(int(_rest[0]), int(_rest[1]))))
+    elif _what == "trace":
+        print(json.dumps(trace(_rest[0])))
     elif _what == "look-up":
         print(json.dumps(look_up(_rest[0])))
     else:

@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages", "filterrules", "lossmask", "mersenne", "answers"),
+    ("extents", "hashing", "splitmix", "pointwise", "messages", "filterrules", "lossmask", "mersenne", "answers"),
     ("storage", "choicedata", "forms"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),

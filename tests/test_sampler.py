@@ -7,7 +7,7 @@ import pytest
 
 import naive_order
 from tokenriver.errors import InputError, LimitError
-from tokenriver.sampler import ORDERS, Sampler, check_rank, epoch_keys, permute, share
+from tokenriver.sampler import FEW, ORDERS, Sampler, check_rank, epoch_keys, permute, share, unpermute
 
 SIZES = (1, 2, 3, 10, 1000, 65_535, 65_536, 65_537, 10**6, 10**9 + 7, 10**12, 2**48 - 1, 2**48, 2**50 + 1, 2**62)
 
@@ -19,6 +19,17 @@ def test_every_row_is_the_one_that_the_description_gives(size: int, seed: int) -
     keys = epoch_keys("tokenriver order 1", seed, 2, "")
     got = permute(np.array(places, np.int64), size, keys)
     assert got.tolist() == [naive_order.row(2 * size + p, size, seed) for p in places]
+
+
+@pytest.mark.parametrize("size", [size for size in SIZES if size >= 65_536])
+def test_few_points_go_where_many_go_and_come_back(size: int) -> None:
+    keys = epoch_keys("tokenriver order 1", 5, 0, "")
+    places = np.random.default_rng(size).integers(0, size, 4 * FEW)
+    rows = permute(places, size, keys)
+    assert unpermute(rows, size, keys).tolist() == places.tolist()
+    for first, last in ((0, 0), (0, 1), (1, 1 + FEW), (2, 3 + FEW)):
+        assert permute(places[first:last], size, keys).tolist() == rows[first:last].tolist()
+        assert unpermute(rows[first:last], size, keys).tolist() == places[first:last].tolist()
 
 
 def test_the_order_never_changes_from_one_version_to_the_next() -> None:

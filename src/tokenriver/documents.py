@@ -6,6 +6,7 @@ a later one. Bounds come from the shards' own columns or, only if asked for, fro
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -88,21 +89,17 @@ class DocumentBounds:
 
     def at_all(self, positions: Int64) -> Int64:
         """The document that holds each position, (k,) int64 both."""
-        shards = np.searchsorted(self._river.ends, positions, "right")
         found = np.empty_like(positions)
-        for shard in np.unique(shards).tolist():
-            here = np.flatnonzero(shards == shard)
+        for shard, here in _by_shard(positions, self._river.ends):
             offsets = positions[here] - int(self._river.begins[shard])
-            found[here] = np.searchsorted(self.columns(shard)[0], offsets, "right") + self._before(shard)
+            found[here] = self.columns(shard)[0].searchsorted(offsets, "right") + self._before(shard)
         return found
 
     def ends_of(self, documents: Int64) -> Int64:
         """River position behind each document, (k,) int64 both."""
         assert self._upto is not None, "asked only where there are bounds"
-        shards = np.searchsorted(self._upto, documents, "right")
         found = np.empty_like(documents)
-        for shard in np.unique(shards).tolist():
-            here = np.flatnonzero(shards == shard)
+        for shard, here in _by_shard(documents, self._upto):
             ends = self.columns(shard)[0]
             found[here] = ends[documents[here] - self._before(shard)] + int(self._river.begins[shard])
         return found
@@ -162,6 +159,16 @@ class DocumentBounds:
                     else:
                         yield source, record, reader.read(start, end)
                     start = end
+
+
+def _by_shard(numbers: Int64, ends: Int64) -> Iterator[tuple[int, Int64]]:
+    """(shard, indices of its numbers), for each shard that has any of these positions or documents. The indices are in
+    the order of the numbers: neighbours lie in one part of a column, and many are looked up in half the time."""
+    order = numbers.argsort()
+    shards = ends.searchsorted(numbers[order], "right")
+    cuts = np.flatnonzero(shards[1:] != shards[:-1]) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(order)] if len(order) else []):
+        yield shards.item(first), order[first:last]
 
 
 def _search(river: River, shard: int, parting: Parting) -> Int64:

@@ -10,21 +10,21 @@ that no two seeds share an epoch, as they do where an epoch is seeded by `seed +
 
 import hashlib
 from collections.abc import Callable
-from math import isqrt
 from typing import TypeGuard
 
 import numpy as np
 
 from tokenriver.errors import InputError, LimitError
+from tokenriver.pointwise import WIDE_FROM, grid, walked
 from tokenriver.splitmix import STEP, finish
 from tokenriver.types import Int64, UInt64
 
 SORTED_BELOW = 1 << 16
 """Up to this many rows (exclusive) an epoch is a keyed sort."""
-WIDE_FROM = 1 << 48
-"""From this many rows on, 32 bits of a hash are too coarse to choose a digit: 64 are used."""
 CHUNK = 1 << 13
 """Places permuted at once: the temporaries stay in the second-level cache."""
+FEW = 16
+"""Up to so many points are permuted one by one: some 60 operations on arrays cost more, however short they are."""
 
 _S32 = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -41,19 +41,22 @@ def permute(places: Int64, size: int, keys: UInt64) -> Int64:
     """The rows at `places`, (k,) int64, each in [0, size), under the permutation of [0, size) that `keys` choose."""
     if size < SORTED_BELOW:
         return sorted_order(size, keys)[places]
-    points = places.astype(np.uint64)
-    for start in range(0, len(points), CHUNK):
-        _walk(points[start : start + CHUNK], size, keys)
-    return points.view(np.int64)
+    return _walked(places, size, keys, backwards=False)
 
 
 def unpermute(rows: Int64, size: int, keys: UInt64) -> Int64:
     """The places, (k,) int64, at which `permute` has some rows of [0, size): the other way round."""
     if size < SORTED_BELOW:
         return _ranks(sorted_order(size, keys))[rows]
-    points = rows.astype(np.uint64)
+    return _walked(rows, size, keys, backwards=True)
+
+
+def _walked(numbers: Int64, size: int, keys: UInt64, *, backwards: bool) -> Int64:
+    if len(numbers) <= FEW:
+        return np.array(walked(numbers.tolist(), size, keys.tolist(), backwards=backwards), np.int64)
+    points = numbers.astype(np.uint64)
     for start in range(0, len(points), CHUNK):
-        _walk(points[start : start + CHUNK], size, keys, backwards=True)
+        _walk(points[start : start + CHUNK], size, keys, backwards=backwards)
     return points.view(np.int64)
 
 
@@ -84,8 +87,7 @@ def _walk(points: UInt64, size: int, keys: UInt64, *, backwards: bool = False) -
 
 
 def _feistel(points: UInt64, size: int, keys: UInt64, backwards: bool = False) -> None:
-    rows = isqrt(size - 1) + 1
-    columns = -(-size // rows)
+    rows, columns = grid(size)
     a, b, wide = np.uint64(rows), np.uint64(columns), size >= WIDE_FROM
     left = points // b
     right = points - left * b

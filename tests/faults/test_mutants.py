@@ -426,8 +426,8 @@ def seed_plus_epoch(patch: Patch) -> None:
 
 
 def points_past_the_end_folded(patch: Patch) -> None:
-    def walk(points: UInt64, size: int, keys: UInt64) -> None:
-        sampler._feistel(points, size, keys)
+    def walk(points: UInt64, size: int, keys: UInt64, *, backwards: bool) -> None:
+        sampler._feistel(points, size, keys, backwards)
         points %= np.uint64(size)
 
     patch.setattr(sampler, "_walk", walk)
