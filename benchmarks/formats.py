@@ -35,9 +35,10 @@ MEAN, SIGMA = 262, 1.0
 SEQ_LEN = 1024
 SHARDS, DOCUMENTS = 10_000, 10**8
 CHUNKS = (1024, 8192, 8_000_000)
-MAPPED = ("llmc", "nanogpt", "minimind", "megatron", "mds", "litdata", "nanotron", "olmo", "safetensors", "arrow")
+MDS, SAMPLES = "mds in samples of 2,048", 2048  # as its own trainers want them; "mds" has a sample a document
+MAPPED = ("llmc", "nanogpt", "minimind", "megatron", MDS, "litdata", "nanotron", "olmo", "safetensors", "arrow")
 SHARDED = "native in shards"
-SEVERAL = ("mds", "litdata", "arrow")  # written in several shards, so compared with native ones
+SEVERAL = (MDS, "mds", "litdata", "arrow")  # written in several shards, so compared with native ones
 CONVERTED = ("megatron", "hdf5", "mds")
 
 
@@ -83,6 +84,7 @@ def _make_formats(folder: Path) -> None:
     for name in registry.names("formats"):
         if name not in ("native", "hdf5") and registry.load("formats", name).DTYPES:
             tokenriver.convert(base, folder / name, format=name)
+    tokenriver.convert(base, folder / MDS, format="mds", layout="fixed", sample_tokens=SAMPLES)
     for chunk in CHUNKS:
         _hdf5(folder / f"hdf5 in chunks of {chunk:,}", base, [1 << 20] * (LOAD_IDS >> 20), chunk)
     _hdf5(folder / "hdf5 written document by document", base, document_lengths(LOAD_IDS).tolist(), 8192)

@@ -5,7 +5,7 @@ written; files are written by the commit protocol, the manifest last. A conversi
 same command; until it is complete, its folder is no corpus.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class _Request:
     layout: str
     dtype: str | None
     shard_tokens: int | None
+    sample_tokens: int | None
     name: str
     need_documents: bool
 
@@ -68,6 +69,7 @@ def convert(
     layout: str = "",
     dtype: str | None = None,
     shard_tokens: int | None = None,
+    sample_tokens: int | None = None,
     name: str = NAME,
     source_format: str | None = None,
     source_dtype: str | None = None,
@@ -81,11 +83,12 @@ def convert(
     """Write the corpora `sources` (paths as open_corpus takes them), joined in this order, to the folder `out`.
 
     `layout` is a variant of the format; `dtype` how ids are stored; `shard_tokens` the exact ids of each shard but a
-    split's last (without it shards end at documents, at the format's usual size); `name` begins file names.
+    split's last (without it shards end at documents, at the format's usual size); `sample_tokens` the ids of each
+    sample of a format whose trainer takes one by one (None: a sample is a document); `name` begins file names.
     `source_format`, `source_dtype`, `tokenizer`, `eos_id` and `framing` are handed to open_corpus. `need_documents`
     refuses sources without document bounds. progress(done, total) is called with ids. Raises RiverError's children."""
     given = [sources] if isinstance(sources, str | Path) else list(sources)
-    request = _Request(Path(out).absolute(), format, layout, dtype, shard_tokens, name, need_documents)
+    request = _Request(Path(out).absolute(), format, layout, dtype, shard_tokens, sample_tokens, name, need_documents)
     module = registry.load("formats", format)
     _check_request(request, given, module)
 
@@ -113,9 +116,23 @@ def _check_request(request: _Request, given: list[str | Path], module: Format) -
     rules.check(request.out, "options", {"name": request.name}, {"name": rules.PLAIN})
     if request.shard_tokens is not None and request.shard_tokens < 1:
         raise InputError(f"shard_tokens: got {request.shard_tokens}, expected at least 1")
+    if request.sample_tokens is not None:
+        _check_samples(request, request.sample_tokens, module)
     for path in given:
         if request.out == Path(path).absolute() or request.out in Path(path).absolute().parents:
             raise InputError(f"{request.out}: holds the source {path}; choose another folder to write")
+
+
+def _check_samples(request: _Request, size: int, module: Format) -> None:
+    if not getattr(module, "SAMPLES", False):
+        raise InputError(f"sample_tokens: got {size} for format {request.format!r}, which has no samples; leave it out")
+    if size < 1:
+        raise InputError(f"sample_tokens: got {size}, expected at least 1")
+    if request.shard_tokens is not None and request.shard_tokens % size:
+        near = max(size, request.shard_tokens - request.shard_tokens % size)
+        raise InputError(
+            f"shard_tokens: got {request.shard_tokens}, expected whole samples of {size}; take {near}, or leave it out"
+        )
 
 
 class _Conversion:
@@ -154,7 +171,8 @@ class _Conversion:
             raise LimitError(
                 f"{unknown[0].path}: documents: got no bounds, expected them; give eos_id, or leave need_documents out"
             )
-        cutting = Cutting(request.shard_tokens or module.SHARD_TOKENS, request.shard_tokens is not None)
+        size, exact = request.shard_tokens or module.SHARD_TOKENS, request.shard_tokens is not None
+        cutting = Cutting(size, exact, request.sample_tokens)
         # a native shard has an index whatever happens: then a file is a document, and the notes say so
         indexed = not unknown or len(unknown) < len(corpora) or request.format == "native"
         agreed, names = self._agreed, [source.path for source in self._agreed.sources]
@@ -176,6 +194,7 @@ class _Conversion:
             "layout": request.layout,
             "name": request.name,
             "shard_tokens": request.shard_tokens,
+            **({} if request.sample_tokens is None else {"sample_tokens": request.sample_tokens}),
         }
 
     def _named(self, tokenizer: str) -> bool:
@@ -215,9 +234,16 @@ class _Conversion:
             known = all(shard.index_bytes for shard in manifest.split(split))
             splits[split] = {**counts} if known else {**counts, "documents": None}
         request = self._request
-        return ConvertReport(
-            request.out, request.format, self._dtype, splits, dict(manifest.balance), self._agreed.notes, complete
-        )
+        notes = (*self._agreed.notes, *self._sample_notes(manifest))
+        return ConvertReport(request.out, request.format, self._dtype, splits, dict(manifest.balance), notes, complete)
+
+    def _sample_notes(self, manifest: Manifest) -> Iterator[str]:
+        size = self._request.sample_tokens
+        if size is None:
+            return
+        for split, counts in manifest.counts().items():
+            number, rest = divmod(counts["ids"], size)
+            yield f"{split}: {number:,} samples of {size:,} ids" + (f", and one of the last {rest:,}" if rest else "")
 
 
 def _counter(progress: Progress | None, total: int) -> Callable[[int], None]:

@@ -19,7 +19,7 @@ from tokenriver.errors import LimitError
 from tokenriver.formats._docindex import index_path, pack_index
 from tokenriver.lossmask import mask_name, pack
 from tokenriver.manifest import FileInfo, ShardInfo, TokenizerInfo
-from tokenriver.storage import Columns, Content, Flow, Format, Target, WrittenFile
+from tokenriver.storage import BLOCK_IDS, Columns, Content, Flow, Format, Target, WrittenFile
 from tokenriver.types import Bools, Ids, Int32, Int64
 
 Progress = Callable[[int], None]
@@ -29,10 +29,12 @@ MaskBlocks = Callable[[int, int], Iterator[Bools]]
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """How a flow is cut into shards: about shard_tokens each, at document ends, or exactly so many; None: one shard."""
+    """How a flow is cut into shards: about shard_tokens each, at document ends, or exactly so many; None: one shard.
+    With samples, which have so many ids each, shards hold whole samples, and what is left at the end has its own."""
 
     shard_tokens: int | None
     exact: bool
+    samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Job:
     cuts: tuple[Cut, ...]
     indexed: bool
     mask: MaskBlocks | None = None
+    samples: int | None = None
+    """Ids of each sample, which takes the place of a document in the format's own bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,9 @@ def make_job(
     total, wanted, most = flow.num_tokens, cutting.shard_tokens, module.MAX_SHARD_TOKENS
     if wanted is not None and wanted > most:
         raise LimitError(f"shard_tokens: got {wanted}, expected at most {most} in this format")
-    if wanted is None:
+    if cutting.samples is not None:
+        stops = _sample_stops(total, min(most, total if wanted is None else wanted), cutting.samples)
+    elif wanted is None:
         stops = []
     elif cutting.exact:
         stops = list(range(wanted, total, wanted))
@@ -103,7 +109,17 @@ def make_job(
         raise LimitError(
             f"shard: got one of {longest} ids, expected at most {most} in this format; give shard_tokens a lower number"
         )
-    return Job(flow, replace(target, shards=len(cuts)), cuts, indexed, mask)
+    return Job(flow, replace(target, shards=len(cuts)), cuts, indexed, mask, cutting.samples)
+
+
+def _sample_stops(total: int, wanted: int, size: int) -> list[int]:
+    """Where shards of at most `wanted` ids end that hold whole samples of a size; the rest of the ids has a shard of
+    its own, since a format may hold samples of one length alone."""
+    if wanted < min(size, total):
+        raise LimitError(f"sample_tokens: got {size}, expected at most {wanted}, the ids of a shard")
+    whole = total - total % size
+    stops = list(range(wanted - wanted % size, whole, wanted - wanted % size)) if whole else []
+    return [*stops, whole] if 0 < whole < total else stops
 
 
 def _cuts(flow: Flow, stops: Sequence[int]) -> Iterator[Cut]:
@@ -131,6 +147,9 @@ def _content(job: Job, cut: Cut, progress: Progress | None) -> Content:
                 progress(len(block))
 
     def ends() -> Iterator[Int64]:
+        if job.samples is not None:
+            yield from _sample_ends(cut.stop - cut.start, job.samples)
+            return
         for columns in _columns(flow, cut):
             yield columns[0]
         if cut.carried:
@@ -141,8 +160,17 @@ def _content(job: Job, cut: Cut, progress: Progress | None) -> Content:
         for columns in flow.documents(cut.first, cut.last + cut_documents):
             yield columns[1:]
 
+    if job.samples is not None:
+        return Content(cut.stop - cut.start, -(-(cut.stop - cut.start) // job.samples), ids, ends, None)
     count = cut.last - cut.first + cut_documents
     return Content(cut.stop - cut.start, count, ids, ends, origins if job.indexed and job.target.sources else None)
+
+
+def _sample_ends(count: int, size: int) -> Iterator[Int64]:
+    """Where samples of a size end in `count` ids, the last one perhaps shorter."""
+    for at in range(0, count, size * BLOCK_IDS):
+        stop = min(count, at + size * BLOCK_IDS)
+        yield np.minimum(np.arange(at + size, stop + size, size, dtype=np.int64), stop)
 
 
 def _columns(flow: Flow, cut: Cut) -> Iterator[Columns]:

@@ -149,8 +149,11 @@ def test_what_it_cannot_hold_is_refused_with_the_number_and_the_cure() -> None:
         with pytest.raises(LimitError, match=r"got 2 empty ones in shard 1 of train.*write the layout 'bytes'"):
             mds.check(made_target(layout=layout), [good, empty])
     mds.check(made_target(layout="bytes"), [good, empty])
-    with pytest.raises(LimitError, match=r"got 1 to 2 ids, expected one length for all; leave the layout 'fixed' out"):
-        mds.check(made_target(layout="fixed"), [good, made_content([1, 2], [2])])
+    longer, pair = made_content([1, 2], [2]), made_content([1, 2, 3, 4], [2, 4])
+    for shards in ([good, longer], [good, pair], [pair, good], [longer, made_content([1], [1]), longer]):
+        with pytest.raises(LimitError, match=r"got 1 to 2 ids, expected one length for all; give sample_tokens, or"):
+            mds.check(made_target(layout="fixed"), shards)
+    mds.check(made_target(layout="fixed"), [longer, pair, made_content([1], [1])])
     with pytest.raises(InputError, match="layout: got 'gz', expected one of '', 'fixed', 'bytes', 'zstd'"):
         mds.check(made_target(layout="gz"), [good])
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from peer_programs import DOCUMENTS, EVEN, ask, converted, documents_of
-from small_corpora import Documents
+from peer_programs import DOCUMENTS, EVEN, ask, converted, documents_of, flat
+from small_corpora import Documents, make_corpus
+from tokenriver.convert import convert
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, RiverError
 
@@ -33,6 +34,15 @@ def test_streaming_reads_what_is_written(tmp_path: Path) -> None:
         [*LAYOUTS, ("", "several", EVEN)], ask("mds", "read", requests, tmp_path), expected, strict=True
     ):
         assert got == documents, f"layout {layout!r} of {dtype}"
+
+
+@pytest.mark.parametrize("layout", ["", "fixed", "zstd"])
+def test_streaming_reads_samples_of_one_size(tmp_path: Path, layout: str) -> None:
+    make_corpus(tmp_path / "native", {"train": [DOCUMENTS]})
+    convert(tmp_path / "native", tmp_path / "mds", format="mds", layout=layout, sample_tokens=16, shard_tokens=64)
+    ids = flat(DOCUMENTS)
+    request = {"folder": tmp_path / "mds" / "train", "column": "tokens", "dtype": "uint16"}
+    assert ask("mds", "read", [request], tmp_path) == [[ids[at : at + 16] for at in range(0, len(ids), 16)]]
 
 
 def _request(folder: Path, encoding: str, dtype: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from small_builds import corpus_files
 from small_corpora import make_corpus
 from tokenriver import registry
 from tokenriver.corpus import Corpus
+from tokenriver.errors import InputError, LimitError
 from tokenriver.loader import Loader
 
 WRITTEN = [name for name in registry.names("formats") if registry.load("formats", name).DTYPES]
@@ -167,3 +168,63 @@ def test_a_state_is_valid_after_a_conversion(memory: Path, quick_disk: None, nam
         assert found.input_ids.tolist() == expected.input_ids.tolist()
         assert found.targets.tolist() == expected.targets.tolist()
         assert found.state == expected.state
+
+
+SAMPLED = [("mds", layout) for layout in ("", "fixed", "bytes", "zstd")] + [("arrow", ""), ("parquet", "")]
+
+
+@pytest.mark.parametrize(("name", "layout"), SAMPLED)
+@settings(max_examples=6, suppress_health_check=FIXTURES)
+@given(train=shards, val=documents, size=st.integers(1, 12), samples=st.one_of(st.none(), st.integers(1, 3)))
+@example(train=[[[7]]], val=[[0]], size=1, samples=None)
+@example(train=[[[1, 2, 3], [4, 5, 6]], [[7, 8]]], val=[[8, 9], [10]], size=4, samples=1)
+def test_samples_of_one_size(
+    memory: Path,
+    quick_disk: None,
+    name: str,
+    layout: str,
+    train: Shards,
+    val: Documents,
+    size: int,
+    samples: int | None,
+) -> None:
+    place = memory / "case"
+    shutil.rmtree(place, ignore_errors=True)
+    make_corpus(place / "a", {"train": train, "val": [val]})
+    cut = None if samples is None else size * samples
+    report = tokenriver.convert(
+        place / "a", place / "b", format=name, layout=layout, sample_tokens=size, shard_tokens=cut
+    )
+    assert tokenriver.verify(place / "b") == []
+    river = {
+        split: [one for document in documents for one in document]
+        for split, documents in (("train", _flat(train)), ("val", val))
+    }
+    for note, (split, ids) in zip(report.notes[-2:], river.items(), strict=True):
+        assert note.startswith(f"{split}: {len(ids) // size:,} samples of {size:,} ids")
+        assert ("and one of the last" in note) == (len(ids) % size > 0)
+        _same(tokenriver.open_corpus(place / "b", split=split), tokenriver.open_corpus(place / "a", split=split))
+    _forget(place / "b")
+    for split, ids in river.items():
+        dtype = "uint16" if layout == "bytes" else None
+        where = place / "b" / split if (place / "b" / split).is_dir() else place / "b" / f"*{split}*.parquet"
+        other = tokenriver.open_corpus(where, format=name, dtype=dtype)
+        assert _documents(other) == [ids[at : at + size] for at in range(0, len(ids), size)]
+
+
+def test_samples_are_refused_where_there_are_none_and_where_shards_would_cut_them(tmp_path: Path) -> None:
+    make_corpus(tmp_path / "a", {"train": [[[1, 2, 3], [4, 5]]]})
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"format": "llmc", "sample_tokens": 2}, "got 2 for format 'llmc', which has no samples"),
+        ({"format": "mds", "sample_tokens": 0}, "sample_tokens: got 0, expected at least 1"),
+        ({"format": "mds", "sample_tokens": 2, "shard_tokens": 5}, "expected whole samples of 2; take 4"),
+        ({"format": "mds", "sample_tokens": 4, "shard_tokens": 3}, "expected whole samples of 4; take 4"),
+        (
+            {"format": "mds", "layout": "fixed"},
+            "got 2 to 3 ids, expected one length for all; give sample_tokens",
+        ),
+    ]
+    for options, message in refused:
+        with pytest.raises((InputError, LimitError), match=message):
+            tokenriver.convert(tmp_path / "a", tmp_path / "b", **options)
+        assert not (tmp_path / "b").exists()

@@ -22,6 +22,10 @@ ShardTokens = Annotated[
     int | None,
     typer.Option("--shard-tokens", parser=_output.count, metavar="N", help="Cut shards at exactly so many ids."),
 ]
+SampleTokens = Annotated[
+    int | None,
+    typer.Option("--sample-tokens", parser=_output.count, metavar="N", help="Ids a sample (else it is a document)."),
+]
 SourceFormat = Annotated[
     str | None,
     typer.Option("--source-format", metavar="FORMAT", help="Insist on one.", rich_help_panel=option.INPUT),
@@ -53,6 +57,7 @@ def run(
     out: option.Out,
     format: Format,
     shard_tokens: ShardTokens = None,
+    sample_tokens: SampleTokens = None,
     dtype: Dtype = None,
     layout: Layout = "",
     name: option.Name = "tokens",
@@ -68,7 +73,9 @@ def run(
 
     What the target cannot hold is refused before anything is written. Shards
     end at documents unless --shard-tokens says otherwise; a document that is
-    cut by it goes on in the document index beside the shard.
+    cut by it goes on in the document index beside the shard. Trainers that
+    take samples one by one (MDS, Arrow, Parquet) want them as long as a row:
+    --sample-tokens, with --layout fixed for MDS.
 
     Example:  tokenriver convert corpus -o megatron --format megatron
     """
@@ -81,6 +88,7 @@ def run(
             layout=layout,
             dtype=dtype,
             shard_tokens=shard_tokens,
+            sample_tokens=sample_tokens,
             name=name,
             source_format=source_format,
             source_dtype=source_dtype,

@@ -29,6 +29,7 @@ DTYPES = _id_batches.DTYPES
 SHARD_TOKENS = _id_batches.SHARD_TOKENS
 MAX_SHARD_TOKENS = _files.UNLIMITED
 SPLIT_FOLDERS = True
+SAMPLES = True
 
 BATCH_IDS = 1 << 20
 STATE = "state.json"

@@ -31,6 +31,7 @@ DTYPES = _id_batches.DTYPES
 SHARD_TOKENS = _id_batches.SHARD_TOKENS
 MAX_SHARD_TOKENS = _files.UNLIMITED
 SPLIT_FOLDERS = False
+SAMPLES = True
 
 GROUP_IDS = 1 << 18
 """Ids in a row group that we write: what a window of ids costs to decode."""
