@@ -27,6 +27,7 @@ import aiohttp
 from benchmarks import measure
 from benchmarks.build import Place
 from benchmarks.measure import MB, Figure, at_least, python
+from tokenriver import registry
 from tokenriver.downloading import THREADS, fetch
 from tokenriver.wire import Access, Download
 
@@ -99,6 +100,7 @@ def ours(port: int, count: int, size: int, folder: Path) -> dict[str, Any]:
     wanted = [
         Download(f"http://127.0.0.1:{port}/{n}", folder / f"{n:04}.bin", size, sha256=sha256) for n in range(count)
     ]
+    registry.load("remotes", "http")  # as aiohttp is imported before the other clock starts
     begin = time.perf_counter()
     fetch(wanted, access=Access(), sleep=time.sleep)
     return {"seconds": time.perf_counter() - begin}
