@@ -19,7 +19,7 @@ class Served:
     """One for each request, in order; after the last one the file is served. Keys: status, headers, body, cut (bytes
     that are sent before the connection breaks), ranges (False: the whole file comes, whatever was asked), length (what
     is promised; None: nothing), chunked, serve (another Served from here on), hang (nothing more
-    comes behind the cut, and the connection stays)."""
+    comes behind the cut, and the connection stays), mute (not even a status comes)."""
 
 
 @dataclass
@@ -61,6 +61,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, {}, b"not here")
             return
         trick = served.tricks.pop(0) if served.tricks else {}
+        if trick.get("mute"):
+            self.web.hanging.set()
+            self.web.ended.wait()
+            self.close_connection = True
+            return
         if "serve" in trick:
             served = self.web.files[self.path] = trick["serve"]
         if "status" in trick:

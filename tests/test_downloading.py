@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -210,6 +211,39 @@ def test_redirects_are_followed_but_not_to_files(web: Web, tmp_path: Path) -> No
     assert names(tmp_path) == ["a.bin", "secret"]
 
 
+def test_a_server_without_encryption_is_not_asked_again(web: Web, tmp_path: Path) -> None:
+    slept: list[float] = []
+    with pytest.raises(InputError, match=r"cannot be asked for: .*SSL"):
+        get(Download(web.put("a.bin", DATA).replace("http:", "https:"), tmp_path / "a.bin"), slept=slept)
+    assert slept == []
+
+
+@pytest.mark.parametrize("url", ["http://", "http://[::1/a.bin", "http://a:b/a.bin"])
+def test_what_is_no_address_is_not_asked_for(tmp_path: Path, url: str) -> None:
+    with pytest.raises(InputError, match=r"cannot be asked for: got .*, expected"):
+        get(Download(url, tmp_path / "a.bin"))
+
+
+def test_proxies_and_passwords_are_taken_where_they_may_be(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".netrc").write_text("machine data.invalid login me password word")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", web.url)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    web.files["http://data.invalid/a.bin"] = Served(DATA)
+    far = Download("http://data.invalid/a.bin", tmp_path / "far.bin")
+    near = Download(web.put("near.bin", DATA).replace("//", "//you:word@"), tmp_path / "near.bin")
+    fetch([far, near], access=Access(trust_env=True), sleep=time.sleep, threads=1)
+    assert [path for path, _ in web.asked] == ["http://data.invalid/a.bin", "/near.bin"]
+    assert web.tokens == ["Basic " + b64encode(word).decode() for word in (b"me:word", b"you:word")]
+    with pytest.raises(InputError, match="the connection failed"):
+        get(replace(far, path=tmp_path / "other.bin"))
+
+
 def test_redirects_out_of_https_are_refused() -> None:
     http = registry.load("remotes", "http")
     http.refuse_unencrypted(["http://a/x", "https://b/x", "http://c/x"])
@@ -275,13 +309,26 @@ def test_one_failure_stops_the_others_and_is_the_one_that_is_told(web: Web, tmp_
     assert all(path.read_bytes() == DATA for path in tmp_path.glob("f*"))
 
 
-def test_a_failure_elsewhere_ends_a_wait_for_a_server_that_says_nothing_more(web: Web, tmp_path: Path) -> None:
-    hangs = Download(web.put("a.bin", DATA, {"cut": 1000, "hang": True}), tmp_path / "a.bin")
+@pytest.mark.parametrize(
+    "trick", [{"cut": 1000, "hang": True}, {"cut": 1000, "hang": True, "headers": {"Connection": "close"}}]
+)
+def test_a_failure_elsewhere_ends_a_wait_for_a_server_that_says_nothing_more(
+    web: Web, tmp_path: Path, trick: dict[str, Any]
+) -> None:
+    hangs = Download(web.put("a.bin", DATA, trick), tmp_path / "a.bin")
     silent = Download(web.put("b.bin", DATA, {"cut": 0, "hang": True, "length": 5}), tmp_path / "b.bin")
     fails = Download(web.put("c.bin", DATA, *[{"status": 503}] * 9), tmp_path / "c.bin")
     with pytest.raises(InputError, match=r"c.bin: the server said 503"):
         fetch([hangs, silent, fails], access=Access(), sleep=lambda seconds: web.hanging.wait())
     assert names(tmp_path) == [".a.bin.part", ".a.bin.part.journal"]
+
+
+def test_a_failure_elsewhere_ends_a_wait_for_a_server_that_says_nothing(web: Web, tmp_path: Path) -> None:
+    mute = Download(web.put("a.bin", DATA, {"mute": True}), tmp_path / "a.bin")
+    fails = Download(web.put("b.bin", DATA, *[{"status": 503}] * 9), tmp_path / "b.bin")
+    with pytest.raises(InputError, match=r"b.bin: the server said 503"):
+        fetch([mute, fails], access=Access(), sleep=lambda seconds: web.hanging.wait())
+    assert names(tmp_path) == []
 
 
 def test_nobody_answers(tmp_path: Path) -> None:
@@ -369,10 +416,10 @@ def test_a_store_whose_package_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.setitem(sys.modules, "urllib3", None)
     monkeypatch.delitem(sys.modules, "tokenriver.remotes.http", raising=False)
     with pytest.raises(
-        MissingPackageError, match=r"needs the package aiohttp; run: pip install 'tokenriver\[remote\]'"
+        MissingPackageError, match=r"needs the package urllib3; run: pip install 'tokenriver\[remote\]'"
     ):
         get(Download("http://127.0.0.1:9/a.bin", tmp_path / "a.bin"))
 

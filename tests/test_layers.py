@@ -20,7 +20,7 @@ LADDER = (
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),
     ("arithmetic",),
-    ("manifest_tables", "arrivals"),
+    ("manifest_tables", "arrivals", "finishing"),
     ("downloading",),
     ("manifest", "kinds", "tokenizer", "filtering", "roles"),
     ("shelf", "foreign", "course", "mixing", "replaying", "buckets"),
@@ -187,8 +187,8 @@ def test_who_may_do_what(path: Path) -> None:
     assert "gigatoken" not in tops or name == "tokenizers/_fast.py"
     assert tops.isdisjoint({"pickle", "dill", "marshal", "shelve"})
     assert tops.isdisjoint({"random", "datetime"})
-    assert tops.isdisjoint({"fsspec", "aiohttp", "huggingface_hub"}) or _room(path) == "remotes"
-    assert tops.isdisjoint({"socket", "urllib", "http", "requests"})
+    network = {"fsspec", "aiohttp", "huggingface_hub", "urllib3", "urllib", "socket", "ssl", "http", "requests"}
+    assert tops.isdisjoint(network) or _room(path) == "remotes"
     assert "time" not in tops or _room(path) == "commands", f"{name} reads the clock"
     assert tops.isdisjoint({"typer", "rich"}) or _room(path) in ("commands", "cli")
     for node in ast.walk(_tree(path)):

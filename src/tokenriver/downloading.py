@@ -1,13 +1,13 @@
 """Many files fetched at once, each from where it stopped: parts, tries, checks, and the rename that is the commit.
 
-A thread takes one file at a time. A connection that breaks is taken up at the byte where it broke, a server that has
-another version by then gives all of it anew, and a file has its name only when size and digest are right.
+A thread takes one file at a time, and another gives them their names. A connection that breaks is taken up at the byte
+where it broke, a server that has another version by then gives all of it anew, and a file has its name only when size
+and digest are right.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 from tokenriver import files, registry
 from tokenriver.arrivals import check_present, check_size, is_right, refuse_page
 from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.locks import hold_lock
-from tokenriver.partfile import PartFile, part_name
+from tokenriver.finishing import Finisher
+from tokenriver.partfile import PartFile
 from tokenriver.wire import Access, Answer, Download, Store, TryAgain, scheme, shown
 
 THREADS = 8
@@ -70,6 +70,9 @@ def fetch(
         run.stopped.set()
         run.close()
         pool.shutdown(wait=True, cancel_futures=True)
+        run.finisher.close()
+    if run.failure is not None:
+        raise run.failure
     return DownloadReport(len(downloads), run.fetched_files, run.fetched_bytes, run.resumed, run.tries_again)
 
 
@@ -108,6 +111,10 @@ class _Run:
     stopped: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
     lock: Any = field(default_factory=threading.Lock)
+    finisher: Finisher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.finisher = Finisher(self.fail)
 
     def store(self, url: str) -> Store:
         """The store of an address, opened once."""
@@ -156,6 +163,7 @@ class _Run:
         with self.lock:
             self.failure = self.failure or error
         self.stopped.set()
+        self.close()
 
     def result(self, future: "Future[None]") -> None:
         """Raise what a file failed of."""
@@ -177,17 +185,15 @@ def _one(run: _Run, wanted: Download) -> None:
             run.tell(wanted, size, size)
             return
         run.make_folder(wanted.path.parent)
-        with hold_lock(part_name(wanted.path)) as held:
-            if not held:
-                raise InputError(f"{wanted.path}: is being fetched by another process; wait for it, then run again")
-            _fetch(run, wanted)
+        _fetch(run, wanted)
     except BaseException as error:
         run.fail(error)
         raise
 
 
 def _fetch(run: _Run, wanted: Download) -> None:
-    with _kept(PartFile(wanted.path)) as part:
+    part = PartFile(wanted.path)
+    try:
         resumed = part.num_bytes > 0 and _goes_on(wanted, part)
         _stream_all(run, wanted, part)
         if resumed and not is_right(wanted, part.sha256):
@@ -198,25 +204,14 @@ def _fetch(run: _Run, wanted: Download) -> None:
                 f"{shown(wanted.url)}: sha256: got {part.sha256}, expected {wanted.sha256}; the file has "
                 "changed there or was damaged on the way; try again, or another --base-url"
             )
-        part.commit()
+        part.hurry()
+    except BaseException as error:
+        part.set_aside(error)
+        raise
+    run.finisher.add(part)
     with run.lock:
         run.fetched_files += 1
         run.resumed += resumed
-
-
-@contextmanager
-def _kept(part: PartFile) -> Iterator[PartFile]:
-    """Whatever ends the block early, what came is kept, unless it is wrong; of nothing, nothing stays."""
-    try:
-        yield part
-    except BaseException as error:
-        if part.num_bytes and not isinstance(error, MismatchError):
-            part.keep()
-        else:
-            part.discard()
-        raise
-    finally:
-        part.close()
 
 
 def _goes_on(wanted: Download, part: PartFile) -> bool:

@@ -15,12 +15,16 @@ def hold_lock(path: Path) -> Iterator[bool]:
     with files.naming(path, "lock"):
         fd = files.system.open(path, os.O_RDWR | os.O_CREAT)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # whoever held it may have removed it meanwhile: then it keeps nobody out
-            held = os.path.samestat(os.fstat(fd), os.stat(path))
-        except OSError:
-            held = False
-        yield held
+        yield lock(fd, path)
     finally:
         os.close(fd)
+
+
+def lock(fd: int, path: Path) -> bool:
+    """Hold the open file `path` until it is closed; False if another process holds it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # whoever held it may have removed it meanwhile: then it keeps nobody out
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except OSError:
+        return False

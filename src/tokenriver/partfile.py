@@ -1,22 +1,27 @@
 """The beginning of a file that is being fetched: `.NAME.part`, and `.NAME.part.journal` beside it.
 
 The journal's first line says of which version the bytes are, each later one how many of them are on the disk. Whoever
-goes on takes no more than the journal vouches for: behind it, a machine that lost power may have left anything. The
-file gets its name by the steps of files.py, complete and on disk, or never.
+goes on takes no more than the journal vouches for: behind it, a machine that lost power may have left anything. There
+is none until there is something to vouch for, so most small files never have one. The file gets its name by the steps
+of files.py, complete and on disk, or never.
 """
 
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenriver import files, rules
-from tokenriver.errors import FormatError, InputError
+from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.files import naming
 from tokenriver.journal import Journal, read_lines
+from tokenriver.locks import lock
 
 KEEP_BYTES = 64 << 20
 """Bytes after which what came is made to last."""
+HURRY_BYTES = 8 << 20
+"""Bytes after which the disk is asked to begin with them."""
 _HEAD: rules.Table = {
     "size": rules.or_none(rules.COUNT),
     "tag": ("a text", lambda value: isinstance(value, str)),
@@ -30,7 +35,8 @@ def part_name(path: Path) -> Path:
 
 
 class PartFile:
-    """The part of `path`, open for adding; takes up what an earlier run left. The caller holds its lock."""
+    """The part of `path`, open for adding and locked; takes up what an earlier run left. InputError if another process
+    has it."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.part = path, part_name(path)
@@ -38,16 +44,21 @@ class PartFile:
         self._journal: Journal | None = None
         self.size: int | None = None
         self.tag = ""
-        self.num_bytes = 0
+        self.num_bytes = self._kept = self._begun = 0
+        self._named = self._lost = False
+        self._left = False
+        """Is there a journal of an earlier run?"""
         self._hash = hashlib.sha256()
         with naming(path, "create"):
             self._fd = files.system.open(self.part, os.O_RDWR | os.O_CREAT)
         try:
+            if not lock(self._fd, self.part):
+                raise InputError(f"{path}: is being fetched by another process; wait for it, then run again")
             self._take_up()
         except BaseException:
             self.close()
             raise
-        self._kept = self.num_bytes
+        self._kept = self._begun = self.num_bytes
 
     @property
     def sha256(self) -> str:
@@ -57,17 +68,16 @@ class PartFile:
     def forget(self) -> None:
         """Go back to nothing."""
         self._drop_journal()
-        with naming(self.path, "write"):
-            files.system.truncate(self._fd, 0)
-        self.size, self.tag, self.num_bytes, self._kept = None, "", 0, 0
+        if os.fstat(self._fd).st_size:
+            with naming(self.path, "write"):
+                files.system.truncate(self._fd, 0)
+        self.size, self.tag, self.num_bytes, self._kept, self._begun = None, "", 0, 0, 0
         self._hash = hashlib.sha256()
 
     def begin(self, size: int | None, tag: str) -> None:
         """Forget what is there: bytes of this version come, from the first one on."""
         self.forget()
         self.size, self.tag = size, tag
-        self._journal = Journal(self._journal_path)
-        self._journal.add(json.dumps({"size": size, "tag": tag}).encode())
 
     def write(self, data: bytes) -> None:
         """Add bytes."""
@@ -80,26 +90,48 @@ class PartFile:
                 done += count
         self._hash.update(data)
         self.num_bytes += len(data)
+        if self.num_bytes - self._begun >= HURRY_BYTES:
+            self.hurry()
         if self.num_bytes - self._kept >= KEEP_BYTES:
             self.keep()
 
+    def hurry(self) -> None:
+        """Let the disk begin with what came, so that there is less to wait for in the end: pages that are not written
+        yet are not given up by this, they are written."""
+        if hasattr(os, "posix_fadvise"):
+            with naming(self.path, "write"):
+                os.posix_fadvise(self._fd, self._begun, self.num_bytes - self._begun, os.POSIX_FADV_DONTNEED)
+        self._begun = self.num_bytes
+
     def keep(self) -> None:
         """Make what came last, whatever happens from here on."""
-        if self._journal is None or self.num_bytes == self._kept:
+        if self.num_bytes == self._kept:
             return
-        with naming(self.path, "write"):
-            files.system.fsync(self._fd)
+        self._sync()
+        if self._journal is None:
+            self._journal = Journal(self._journal_path)
+            self._journal.add(json.dumps({"size": self.size, "tag": self.tag}).encode())
         self._journal.add(json.dumps({"bytes": self.num_bytes}).encode(), sync=True)
         self._kept = self.num_bytes
 
-    def commit(self) -> None:
-        """Give the file its name, complete and on disk."""
+    def set_aside(self, error: BaseException) -> None:
+        """Let go of it before it is whole: what came is kept, unless it is wrong; of nothing, nothing stays."""
+        try:
+            if self._named:
+                return
+            if isinstance(error, MismatchError) or not (self._kept if self._lost else self.num_bytes):
+                self.discard()
+            elif not self._lost:
+                self.keep()
+        finally:
+            self.close()
+
+    def _sync(self) -> None:
+        # after an fsync that failed the next one may say that all is well: what the journal vouches for is all there is
+        self._lost = True
         with naming(self.path, "write"):
             files.system.fsync(self._fd)
-            files.system.replace(self.part, self.path)
-        files.sync_folder(self.path.parent)
-        self._drop_journal()
-        self.close()
+        self._lost = False
 
     def discard(self) -> None:
         """Remove what is there."""
@@ -110,15 +142,18 @@ class PartFile:
     def close(self) -> None:
         """Let go of the part; it stays if it holds something."""
         journal, self._journal = self._journal, None
-        if journal is not None:
-            journal.close()
         fd, self._fd = self._fd, -1
-        if fd >= 0:
-            with naming(self.path, "write"):
-                files.system.close(fd)
+        try:
+            if journal is not None:
+                journal.close()
+        finally:
+            if fd >= 0:
+                with naming(self.path, "write"):
+                    files.system.close(fd)
 
     def _take_up(self) -> None:
-        if not self._journal_path.exists():
+        self._left = self._journal_path.exists()
+        if not self._left:
             return
         try:
             head, kept = _read_journal(self._journal_path)
@@ -142,7 +177,25 @@ class PartFile:
         journal, self._journal = self._journal, None
         if journal is not None:
             journal.close()
-        files.remove(self._journal_path)
+        if journal is not None or self._left:
+            files.remove(self._journal_path)
+            self._left = False
+
+
+def commit(parts: Sequence[PartFile]) -> None:
+    """Give whole files their names, complete and on disk; the wait for the names of a folder is one for all of them.
+    At an error some may have theirs; `set_aside` knows which."""
+    for part in parts:
+        part._sync()
+    for part in parts:
+        with naming(part.path, "write"):
+            files.system.replace(part.part, part.path)
+        part._named = True
+    for folder in dict.fromkeys(part.path.parent for part in parts):
+        files.sync_folder(folder)
+    for part in parts:
+        part._drop_journal()
+        part.close()
 
 
 def _read_journal(path: Path) -> tuple[tuple[int | None, str], int]:

@@ -13,7 +13,6 @@ from tokenriver.errors import InputError, MissingPackageError
 
 # which extra of pyproject.toml brings the package that a registry module imports at its top
 EXTRAS = {
-    "aiohttp": "remote",
     "fsspec": "remote",
     "h5py": "hdf5",
     "huggingface_hub": "remote",
@@ -22,6 +21,7 @@ EXTRAS = {
     "sentencepiece": "sentencepiece",
     "tokenizers": "huggingface",
     "torch": "torch",
+    "urllib3": "remote",
 }
 
 

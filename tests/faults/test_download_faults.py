@@ -12,6 +12,7 @@ from small_builds import QuickDisk
 from tokenriver import files, partfile, registry
 from tokenriver.downloading import fetch
 from tokenriver.errors import RiverError
+from tokenriver.partfile import PartFile, commit
 from tokenriver.wire import Access, Download
 
 BODY = bytes(range(256)) * 4
@@ -60,6 +61,106 @@ def test_every_call(memory: Path, fault: str) -> None:
         if not disk.struck:
             break
     assert 20 < at < 199
+
+
+@pytest.mark.parametrize("fault", [DIE, EIO, FULL])
+def test_every_call_for_several_files(memory: Path, fault: str) -> None:
+    """Which call fails is not the same in each run, what holds is."""
+    names = ["a", "b", "c"]
+    for at in range(120):
+        folder = memory / "place"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        disk = FaultyDisk(at, fault)
+        try:
+            _get_all(folder, names, disk)
+        except (RiverError, Died):
+            assert disk.struck
+        assert {(folder / name).read_bytes() for name in names if (folder / name).exists()} <= {BODY}
+        _get_all(folder, names, QuickDisk())
+        assert {(folder / name).read_bytes() for name in names} == {BODY}
+        assert {path.name for path in folder.iterdir()} <= {*names, *(f".{name}.part.journal" for name in names)}
+        if not disk.struck:
+            break
+    assert 20 < at < 119
+
+
+def _get_all(folder: Path, names: list[str], disk: files.System) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "load", lambda kind, name: Scripted(BODY, [], "new"))
+        patch.setattr(files, "system", disk)
+        wanted = [Download(f"http://nowhere/{name}", folder / name) for name in names]
+        fetch(wanted, access=Access(), sleep=lambda seconds: None, threads=2)
+
+
+def test_nothing_vouches_for_bytes_that_the_disk_lost(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After an fsync that failed, the next one says that all is well."""
+
+    class Losing(QuickDisk):
+        def __init__(self, good: int) -> None:
+            self.good = good
+
+        def fsync(self, fd: int) -> None:
+            self.good -= 1
+            if self.good == -1:
+                raise OSError(5, "Input/output error")
+
+    for good, kept in ((0, 0), (2, 300)):
+        monkeypatch.setattr(files, "system", Losing(good))
+        path = memory / str(good)
+        part = PartFile(path)
+        part.begin(len(BODY), "new")
+        with pytest.raises(RiverError) as caught:
+            _write_all(part)
+        part.set_aside(caught.value)
+        again = PartFile(path)
+        again.close()
+        assert again.num_bytes == kept
+
+
+def _write_all(part: PartFile) -> None:
+    for at in range(0, len(BODY), 150):
+        part.write(BODY[at : at + 150])
+
+
+def test_what_files_cost(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that came whole at once has no journal, and many together wait for their names once."""
+    monkeypatch.setattr(partfile, "KEEP_BYTES", len(BODY) + 1)
+    for count in (1, 5):
+        disk = FaultyDisk()
+        monkeypatch.setattr(files, "system", disk)
+        parts = _whole(memory, [f"{count}-{n}" for n in range(count)])
+        commit(parts)
+        assert sorted(disk.calls) == sorted(["create", "write", "fsync", "replace", "close"] * count + NAMES)
+        assert all(part.path.read_bytes() == BODY for part in parts)
+
+
+NAMES = ["open", "fsync", "close"]
+
+
+def _whole(folder: Path, names: list[str]) -> list[PartFile]:
+    parts = [PartFile(folder / name) for name in names]
+    for part in parts:
+        part.begin(len(BODY), "new")
+        part.write(BODY)
+        part.hurry()
+    return parts
+
+
+def test_every_loss_of_power_while_several_get_their_names(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    live = memory / "live"
+    live.mkdir()
+    disk = RecordingDisk(live)
+    monkeypatch.setattr(files, "system", disk)
+    commit(_whole(live, ["a", "b", "c"]))
+    seen = set()
+    for number, state in lost_power(RecordingDisk(memory / "nothing").initial(), disk.log):
+        found = dict(state.files)
+        there = {name for name in found if not name.startswith(".")}
+        assert all(found[name] == BODY for name in there)
+        assert len(there) == 3 or number < len(disk.log)
+        seen.add(len(there))
+    assert {0, 1, 3} <= seen
 
 
 def _states(folder: Path) -> Iterator[tuple[bool, Path]]:

@@ -1,32 +1,30 @@
-"""http and https, through fsspec's session: ranges, redirects, and what a server may answer instead of the file."""
+"""http and https, through urllib3: ranges, redirects, and what a server may answer instead of the file."""
 
-import asyncio
 import re
-from collections.abc import Callable, Coroutine, Mapping
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import mktime_tz, parsedate_tz
-from typing import Any, TypeVar
+from urllib.parse import urljoin
 
-import aiohttp
-import fsspec
-from fsspec.asyn import sync
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import HTTPError, LocationParseError, SSLError
+from urllib3.util import Url, parse_url
 
 from tokenriver.errors import InputError
+from tokenriver.remotes._ways import Ways
 from tokenriver.wire import BLOCK, Access, Answer, Store, TryAgain, shown
 
-CONNECT_SECONDS, SILENT_SECONDS = 30, 60
-AHEAD = 4 * BLOCK
-"""Bytes of a file that wait in memory to be written."""
+CONNECT_SECONDS, SILENT_SECONDS = 15, 60
+REDIRECTS = 10
+GATHERED = BLOCK // 4
+"""Bytes that are gathered before they are handed on, where the wire brings less at once."""
+SMALL = 1 << 16
+"""Bytes of a redirect's page that are read, so that its connection can be used again."""
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+MOVED = frozenset({301, 302, 303, 307, 308})
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+)")
 _HEADERS = {"Accept-Encoding": "identity", "User-Agent": "tokenriver"}
-_FINAL = (
-    aiohttp.ClientSSLError,
-    aiohttp.InvalidURL,
-    aiohttp.NonHttpUrlClientError,
-    aiohttp.TooManyRedirects,
-    ValueError,
-)
-Value = TypeVar("Value")
 
 
 def open_store(access: Access) -> Store:
@@ -35,132 +33,113 @@ def open_store(access: Access) -> Store:
 
 
 class HttpStore:
-    """One session; its connections are shared by all threads."""
+    """Pools of connections, shared by all threads."""
 
     def __init__(self, access: Access) -> None:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
-        options = {"trust_env": access.trust_env, "timeout": timeout, "auto_decompress": False, "read_bufsize": 1 << 18}
-        self._files: Any = fsspec.filesystem("http", skip_instance_cache=True, client_kwargs=options)
-        self._session: Any = sync(self._files.loop, self._files.set_session)
-        self._waiting: set[asyncio.Task[Any]] = set()
-        self._closed = False
+        self._ways = Ways(access.trust_env, Timeout(connect=CONNECT_SECONDS, read=SILENT_SECONDS))
 
     def open(self, url: str, start: int, token: str | None) -> Answer:
         """See wire.Store."""
         headers = {**_HEADERS, **({"Range": f"bytes={start}-"} if start else {})}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        answer = self.run(url, lambda: self._ask(url, headers, start))
-        return answer if answer is not None else self.open(url, 0, token)
-
-    async def _ask(self, url: str, headers: dict[str, str], start: int) -> "HttpAnswer | None":
-        """The answer, or None if it has to be asked again from byte 0."""
-        response: aiohttp.ClientResponse = await self._session.get(self._files.encode_url(url), headers=headers)
+        response = self._follow(url, headers)
         try:
-            refuse_unencrypted([str(step.url) for step in (*response.history, response)])
             place = _checked(url, response, start)
             if place is not None:
-                return HttpAnswer(self, url, response, place)
+                return HttpAnswer(response, place)
         except BaseException:
             response.close()
             raise
         response.close()
-        return None
-
-    def run(self, url: str, what: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
-        """Wait for something on the session's loop; failures come out as wire.Store says."""
-        try:
-            value: Value = sync(self._files.loop, self._guarded, what)
-            return value
-        except _FINAL as error:
-            raise InputError(f"{shown(url)}: cannot be asked for: {_words(error)}; check the address") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise TryAgain(f"the connection failed: {_words(error)}") from error
-
-    async def _guarded(self, what: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
-        """Whoever waits when the store is closed is told so: aiohttp would let it wait."""
-        if self._closed:
-            raise ConnectionError("the store was closed")
-        task = asyncio.current_task()
-        assert task is not None
-        self._waiting.add(task)
-        try:
-            return await what()
-        except asyncio.CancelledError:
-            raise ConnectionError("the store was closed") from None
-        finally:
-            self._waiting.discard(task)
-
-    def let_go(self, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do something on the session's loop that never waits, closed or not."""
-        sync(self._files.loop, what)
+        return self.open(url, 0, token)
 
     def close(self) -> None:
         """See wire.Store."""
-        sync(self._files.loop, self._close)
+        self._ways.close()
 
-    async def _close(self) -> None:
-        self._closed = True
-        for task in self._waiting:
-            task.cancel()
-        await self._session.close()
+    def _follow(self, url: str, headers: dict[str, str]) -> BaseHTTPResponse:
+        """The response behind all redirects."""
+        chain = [url]
+        while True:
+            response = self._ask(url, chain[-1], headers)
+            location = response.headers.get("Location", "")
+            if response.status not in MOVED or not location:
+                return response
+            _finish(response)
+            # headers are read as Latin-1, and some servers send UTF-8
+            chain.append(urljoin(chain[-1], location.encode("latin-1", "replace").decode("utf-8", "replace")))
+            if len(chain) > REDIRECTS:
+                raise _unreachable(url, f"more than {REDIRECTS} redirects")
+            refuse_unencrypted(chain)
+            if _origin(url, chain[-1]) != _origin(url, chain[-2]):
+                headers = {name: value for name, value in headers.items() if name != "Authorization"}
+
+    def _ask(self, url: str, address: str, headers: dict[str, str]) -> BaseHTTPResponse:
+        try:
+            return self._ways.ask(_parsed(url, address), headers)
+        except ValueError as error:
+            raise _unreachable(url, _words(error)) from error
+        except SSLError as error:
+            if isinstance(error.args[0], ssl.SSLEOFError | ssl.SSLZeroReturnError):
+                raise TryAgain(f"the connection failed: {_words(error)}") from error
+            raise _unreachable(url, _words(error)) from error
+        except (HTTPError, OSError) as error:
+            raise TryAgain(f"the connection failed: {_words(error)}") from error
 
 
 class HttpAnswer:
-    """The body of one response. A task on the session's loop takes it off the wire while what came before is written,
-    and at once: at a cut aiohttp forgets what nobody has read yet."""
+    """The body of one response."""
 
-    def __init__(
-        self, store: HttpStore, url: str, response: aiohttp.ClientResponse, place: tuple[int, int | None]
-    ) -> None:
+    def __init__(self, response: BaseHTTPResponse, place: tuple[int, int | None]) -> None:
         self.start, self.size = place
         self.tag = _tag(response.headers)
-        self._store, self._url, self._response = store, url, response
-        self._came: list[bytes] = []
-        self._bytes = 0
-        self._news, self._room = asyncio.Event(), asyncio.Event()
-        self._failure: BaseException | None = None
-        self._ended = False
-        self._task = asyncio.create_task(self._pump())
+        self._response = response
+        self._failure: Exception | None = None
 
     def read(self) -> bytes:
         """See wire.Answer; what came before a cut is given first."""
-        return self._store.run(self._url, self._read)
+        came: list[bytes] = []
+        size = 0
+        try:
+            while size < GATHERED and self._failure is None and (data := self._response.read1(BLOCK)):
+                came.append(data)
+                size += len(data)
+        except (HTTPError, OSError) as error:
+            self._failure = error
+        if not came and self._failure is not None:
+            raise TryAgain(f"the connection failed: {_words(self._failure)}") from self._failure
+        return b"".join(came)
 
     def close(self) -> None:
         """See wire.Answer."""
-        self._store.let_go(self._close)
-
-    async def _pump(self) -> None:
-        try:
-            while data := await self._response.content.readany():
-                self._came.append(data)
-                self._bytes += len(data)
-                self._news.set()
-                while self._bytes >= AHEAD:
-                    self._room.clear()
-                    await self._room.wait()
-        except (aiohttp.ClientError, OSError) as error:
-            self._failure = error
-        finally:
-            self._ended = True
-            self._news.set()
-
-    async def _read(self) -> bytes:
-        while not self._came and not self._ended:
-            self._news.clear()
-            await self._news.wait()
-        if not self._came and self._failure is not None:
-            raise self._failure
-        data = b"".join(self._came)
-        self._came.clear()
-        self._bytes = 0
-        self._room.set()
-        return data
-
-    async def _close(self) -> None:
-        self._task.cancel()
         self._response.close()
+
+
+def _finish(response: BaseHTTPResponse) -> None:
+    """Be done with a response that nobody wants; a small one is read, and its connection kept."""
+    with suppress(HTTPError, OSError):
+        response.read(SMALL)
+    response.close()
+
+
+def _parsed(url: str, address: str) -> Url:
+    try:
+        parts = parse_url(address)
+    except LocationParseError as error:
+        raise _unreachable(url, f"got {shown(address)}, expected an address with a host") from error
+    if parts.scheme not in ("http", "https") or not parts.host:
+        raise _unreachable(url, f"got {shown(address)}, expected http or https")
+    return parts
+
+
+def _origin(url: str, address: str) -> tuple[str | None, str | None, int]:
+    parts = _parsed(url, address)
+    return parts.scheme, parts.host, parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _unreachable(url: str, why: str) -> InputError:
+    return InputError(f"{shown(url)}: cannot be asked for: {why}; check the address")
 
 
 def refuse_unencrypted(chain: list[str]) -> None:
@@ -169,7 +148,7 @@ def refuse_unencrypted(chain: list[str]) -> None:
         raise InputError(f"{shown(chain[0])}: redirect: got one to an unencrypted address, expected https")
 
 
-def _checked(url: str, response: aiohttp.ClientResponse, start: int) -> tuple[int, int | None] | None:
+def _checked(url: str, response: BaseHTTPResponse, start: int) -> tuple[int, int | None] | None:
     """(first byte, bytes of the whole file) of a response that is what was asked for, None if it is of other bytes."""
     status, headers = response.status, response.headers
     if start and (status == 416 or (status == 206 and _place(headers)[0] != start)):
@@ -224,4 +203,6 @@ def _cure(url: str, status: int) -> str:
 
 
 def _words(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """urllib3 puts its words first, then what it caught."""
+    said = str(error.args[0] if isinstance(error, HTTPError) and error.args else error)
+    return " ".join(said.split())[:300] or type(error).__name__
