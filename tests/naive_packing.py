@@ -1,21 +1,40 @@
 """The packings, written again from their descriptions alone: Python lists, one document at a time."""
 
+import hashlib
 from collections.abc import Collection, Sequence
 
 Span = tuple[int, int]
 """[start, stop) of river positions."""
 
 
-def rows_of(name: str, lengths: Sequence[int], seq_len: int, overflow: str = "split") -> list[list[Span]]:
+def rows_of(
+    name: str, lengths: Sequence[int], seq_len: int, overflow: str = "split", stride: int | None = None
+) -> list[list[Span]]:
     """The spans of every row."""
     if name in ("concat", "sliding"):
-        step, total = (seq_len if name == "concat" else max(1, seq_len // 2)), sum(lengths)
+        step, total = (seq_len if name == "concat" else stride or max(1, seq_len // 2)), sum(lengths)
         return [[(at, at + seq_len + 1)] for at in range(0, total - seq_len, step)]
     pieces = _pieces(lengths, seq_len, overflow)
     if name == "document":
         return [[piece] for document in pieces for piece in document]
     heads = [piece for document in pieces for piece in document[:-1]]
     return [[head] for head in heads] + _best_fit([document[-1] for document in pieces if document], seq_len)
+
+
+def in_blocks(lengths: Sequence[int], seq_len: int, overflow: str, block: int) -> list[list[Span]]:
+    """The rows of best_fit where so many documents are planned together."""
+    rows: list[list[Span]] = []
+    for first in range(0, len(lengths), block):
+        before = sum(lengths[:first])
+        planned = rows_of("best_fit", lengths[first : first + block], seq_len, overflow)
+        rows += [[(start + before, stop + before) for start, stop in spans] for spans in planned]
+    return rows
+
+
+def shift(num_tokens: int, seq_len: int, seed: int, epoch: int) -> int:
+    """By how much phase_shift moves the windows of an epoch."""
+    digest = hashlib.sha512(f"tokenriver phase 1\0{seed}\0{epoch}".encode()).digest()
+    return int.from_bytes(digest[:16], "little") % ((num_tokens - 1) % seq_len + 1)
 
 
 def minimind(lengths: Sequence[int], seq_len: int) -> list[list[int]]:

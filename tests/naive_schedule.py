@@ -1,11 +1,34 @@
 """Schedules, written again from their description alone: one row at a time, Python lists, no numpy."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import naive_order
 
 Row = tuple[int, int]
 """(river position of the first id, seq_len)."""
+
+
+def parts_of(
+    lengths: Sequence[tuple[int, int]], blocks: int, epochs: int, seed: int | None
+) -> list[tuple[int, int, int]]:
+    """(block's place in the run, part of the block, seq_len) of every row of a run of so many epochs of blocks of the
+    longest seq_len. `lengths`: (row number, seq_len) of each segment; seed None: in order."""
+    found: list[tuple[int, int, int]] = []
+    longest, begin = max(seq_len for _, seq_len in lengths), 0
+    for number, (row, seq_len) in enumerate(lengths):
+        parts, stop = longest // seq_len, epochs * blocks
+        if number + 1 < len(lengths):
+            stop = begin + (lengths[number + 1][0] - row) // parts
+        for epoch in range(epochs):
+            first, last = max(begin, epoch * blocks), min(stop, (epoch + 1) * blocks)
+            windows = [(place, part, seq_len) for place in range(first, last) for part in range(parts)]
+            if seed is not None and parts > 1:
+                source, size = f"parts of {parts} from block {first}", len(windows)
+                windows = [windows[naive_order.row(place, size, seed, source)] for place in range(size)]
+            found += windows
+        begin = stop
+    return found
 
 
 @dataclass
@@ -18,7 +41,6 @@ class Run:
     order: str
     segments: list[tuple[int, list[int]]]
     epochs: int
-    _known: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def longest(self) -> int:
@@ -40,30 +62,16 @@ class Run:
 
     def block(self, place: int) -> int:
         """The block at a place of the run."""
-        epoch, inside = divmod(place, self.blocks)
-        if self.order == "sequential":
-            return inside
-        if epoch not in self._known:
-            numbers = range(epoch * self.blocks, (epoch + 1) * self.blocks)
-            self._known[epoch] = [naive_order.row(g, self.blocks, self.seed) for g in numbers]
-        return self._known[epoch][inside]
+        return place % self.blocks if self.order == "sequential" else naive_order.row(place, self.blocks, self.seed)
 
     def rows(self) -> list[Row]:
         """Every row of the run in its order."""
-        found: list[Row] = []
-        begin, end = 0, self.epochs * self.blocks
-        for number, (seq_len, sizes) in enumerate(self.segments):
-            parts = self.longest // seq_len
-            stop = begin + sum(sizes) // parts if number < len(self.segments) - 1 else end
-            for epoch in range(self.epochs):
-                first, last = max(begin, epoch * self.blocks), min(stop, (epoch + 1) * self.blocks)
-                windows = [(self.block(p), part) for p in range(first, last) for part in range(parts)]
-                if self.order == "shuffled" and parts > 1:
-                    source, size = f"parts of {parts} from block {first}", len(windows)
-                    windows = [windows[naive_order.row(place, size, self.seed, source)] for place in range(size)]
-                found += [(block * self.longest + part * seq_len, seq_len) for block, part in windows]
-            begin = stop
-        return found
+        lengths, begin = [], 0
+        for seq_len, sizes in self.segments:
+            lengths.append((begin, seq_len))
+            begin += sum(sizes)
+        parts = parts_of(lengths, self.blocks, self.epochs, self.seed if self.order == "shuffled" else None)
+        return [(self.block(place) * self.longest + part * seq_len, seq_len) for place, part, seq_len in parts]
 
     def steps(self) -> list[tuple[int, int, list[Row]]]:
         """(row number of the first row, global batch, rows) of each step."""

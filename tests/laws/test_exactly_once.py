@@ -5,7 +5,6 @@ A history is such a run, drawn at random; the reference is the paragraph of docs
 """
 
 import json
-import math
 import random
 from dataclasses import dataclass
 
@@ -63,20 +62,20 @@ ORDERS = {
 
 def reference(history: History) -> list[list[list[list[int]]]]:
     """Samples by step, rank and micro-batch, -1 for filler."""
-    n, end, g, run = history.num_rows, history.epochs * history.num_rows, 0, []
+    end, g, run = history.epochs * history.num_rows, 0, []
     for leg in history.legs:
-        batch, world, micro, done = leg.global_batch, leg.world_size, leg.micro_batch, 0
-        micros = math.ceil(math.ceil(batch / world) / micro)
+        batch, world, done = leg.global_batch, leg.world_size, 0
         while g < end and done < leg.steps:
-            step = []
-            for rank in range(world):
-                numbers = [x for x in range(g + rank * batch // world, g + (rank + 1) * batch // world) if x < end]
-                rows = [ORDERS[history.seed, n][x] if history.order == "shuffled" else x % n for x in numbers]
-                rows += [-1] * (micros * micro - len(rows))
-                step.append([rows[i * micro : (i + 1) * micro] for i in range(micros)])
-            run.append(step)
+            ranks = [naive_order.dealt(g, batch, (rank, world), leg.micro_batch, end) for rank in range(world)]
+            run.append([[[row(history, x) for x in micro] for micro in rank] for rank in ranks])
             g, done = min(g + batch, end), done + 1
     return run
+
+
+def row(history: History, g: int) -> int:
+    if g < 0 or history.order == "sequential":
+        return g if g < 0 else g % history.num_rows
+    return ORDERS[history.seed, history.num_rows][g]
 
 
 def served(history: History, dice: random.Random) -> list[list[list[list[int]]]]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from naive_schedule import Row, Run
+from random_histories import split
 from rivers import ArrayRiver
 from tokenriver.batch import Batch
 from tokenriver.loader import Loader
@@ -27,17 +28,6 @@ class Leg:
     micro_batch: int | None
     steps: int
     prefetch: int
-
-
-def split(dice: random.Random, rows: int, largest: int) -> list[int]:
-    """Step sizes that sum to so many rows, in runs of equal ones."""
-    sizes: list[int] = []
-    while rows:
-        size = dice.randint(1, min(rows, largest))
-        count = dice.randint(1, min(3, rows // size))
-        sizes += [size] * count
-        rows -= size * count
-    return sizes
 
 
 def draw_run(dice: random.Random) -> Run:
