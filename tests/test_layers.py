@@ -26,7 +26,7 @@ LADDER = (
     ("shelf", "foreign", "course", "mixing", "replaying", "buckets"),
     ("runlog", "rounds"),
     ("inputs", "river", "sequences", "filling"),
-    ("units", "documents", "reading", "records", "limits"),
+    ("units", "documents", "reading", "records", "limits", "weights"),
     ("choiceplan", "choicecolumns"),
     ("choiceloader",),
     ("choicescores",),
