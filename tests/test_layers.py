@@ -14,7 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent"),
-    ("extents", "hashing", "splitmix", "messages", "filterrules", "lossmask", "mersenne", "answers"),
+    ("extents", "ahead", "hashing", "splitmix", "messages", "filterrules", "lossmask", "mersenne", "answers"),
     ("storage", "choicedata", "forms"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
@@ -45,7 +45,7 @@ LADDER = (
     ("tally", "packed", "examplefile"),
     ("conversing", "rlprompts", "paircorpus", "promptloader", "choices"),
     ("build", "batch", "against", "convert", "leaks", "trace", "lookup", "pairing", "pairloader"),
-    ("ahead", "layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting", "bucketrun"),
+    ("layout", "ledger", "lengths", "vocabulary", "sampling", "legs", "segments", "getting", "bucketrun"),
     ("rowcounts", "estimate", "schedule", "fertility"),
     ("loader", "verify", "stats", "plan", "sft"),
     ("validation",),
