@@ -82,11 +82,24 @@ def hdf5_shards(num_tokens: int, seq_len: int, batch: int, seed: int) -> Batches
         yield [dice.randint(0, num_tokens - seq_len - 1) for _ in range(batch)]
 
 
+def hdf5_sft(rows: int, seq_len: int, batch: int, place: tuple[int, int], *, shuffle: bool) -> Batches:
+    rank, world_size = place
+    generator = np.random.default_rng(1234 + rank)
+    own = np.arange(rank, rows, world_size)
+    while True:
+        if shuffle:
+            generator.shuffle(own)
+        for first in range(0, len(own) - batch + 1, batch):
+            yield [int(row) * seq_len for row in sorted(own[first : first + batch])]
+
+
 def original(order: str, sizes: Sequence[int], shape: tuple[int, int], seed: int, place: tuple[int, int]) -> Batches:
     """The loader of an order's name; `shape` is (batch, seq_len), `place` (rank, world size)."""
     (batch, seq_len), (rank, world_size) = shape, place
     if order.startswith("llmc"):
         return llmc(sizes, seq_len, batch, rank, world_size, shuffle=order == "llmc")
+    if order.startswith("hdf5-sft"):
+        return hdf5_sft(sum(sizes) // seq_len, seq_len, batch, place, shuffle=order == "hdf5-sft")
     if order == "nanogpt":
         return nanogpt(sum(sizes), seq_len, batch, seed + rank)
     return {"hdf5-iterator": hdf5_iterator, "hdf5-shards": hdf5_shards}[order](sum(sizes), seq_len, batch, seed)

@@ -13,6 +13,7 @@ import tokenriver as tr
 from chat_cases import toy_tokenizer
 from small_builds import files_of
 from tokenriver.errors import InputError, MismatchError
+from tokenriver.hashing import held_out
 
 ASKED = "\n\nHuman: q\n\nAssistant:"
 RECORDS: list[Any] = [
@@ -123,6 +124,62 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
     (tmp_path / "x.txt").write_text("text")
     with pytest.raises(InputError, match="expected records"):
         tr.preference(tmp_path / "x.txt", tmp_path / "y.jsonl")
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.integers(0, 99)), min_size=1, max_size=30), st.data())
+def test_a_prompt_is_on_one_side_with_all_of_its_pairs(
+    tmp_path_factory: pytest.TempPathFactory, quick_disk: None, rows: list[tuple[int, bool, int]], data: st.DataObject
+) -> None:
+    """In lines and in the corpus alike, by the prompt alone, counted, and each side in the order of the rows."""
+    folder, fraction = tmp_path_factory.mktemp("split"), data.draw(st.sampled_from((0.1, 0.4, 0.8)))
+    records = []
+    for number, as_messages, answer in rows:
+        prompt: Any = f"p{number}"
+        prompt = [{"role": "user", "content": prompt}] if as_messages else prompt
+        records.append({"prompt": prompt, "chosen": f"a{answer}", "rejected": f"b{answer}"})
+    held = [held_out([json.dumps([("user", f"p{number}")]).encode()], fraction)[0] for number, _, _ in rows]
+    source, out = write(folder / "in.jsonl", records), folder / "out.jsonl"
+    if all(held):
+        for place in (out, folder / "c"):
+            with pytest.raises(InputError, match=f"val_fraction: got one that leaves none of {len(rows)} examples"):
+                tr.preference(source, place, val_fraction=fraction, tokenizer="byte")
+        assert sorted(path.name for path in folder.iterdir() if path.is_file()) == ["in.jsonl"]
+        return
+    counts = {"train": held.count(False), "val": held.count(True)}
+    report = tr.preference(source, out, val_fraction=fraction)
+    assert (report.kept, report.facts["splits"]) == (len(rows), counts)
+    for side, path in ((False, out), (True, folder / "out.val.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert lines == [record for record, apart in zip(records, held, strict=True) if apart == side]
+    mixed = tr.preference(source, folder / "mixed.jsonl", val_fraction=fraction, shuffle=3)
+    assert (folder / "mixed.val.jsonl").read_bytes() == (folder / "out.val.jsonl").read_bytes()
+    assert mixed.facts["val_sha256"] == report.facts["val_sha256"]
+    assert tr.preference(source, folder / "c", val_fraction=fraction, tokenizer="byte").facts["splits"] == counts
+    for split in ("train", "val"):
+        places = [n for n, apart in enumerate(held) if apart == (split == "val")]
+        if places:
+            corpus = tr.open_corpus(folder / "c", split=split)
+            loader = tr.PairLoader(corpus, max_length=99, global_batch=1, order="sequential")
+            assert loader.num_pairs == len(places)
+            assert [corpus.source(2 * place)[1] for place in range(len(places))] == places
+
+
+def test_what_was_held_out_stays_held_out_with_more_rows_and_another_order(tmp_path: Path, quick_disk: None) -> None:
+    records = [{"prompt": f"p{n}", "chosen": "a", "rejected": "b"} for n in range(60)]
+    sides = []
+    for some in (records, records[:30], records[::-1]):
+        tr.preference(write(tmp_path / "in.jsonl", some), tmp_path / "out.jsonl", val_fraction=0.3)
+        found = [json.loads(line)["prompt"] for line in (tmp_path / "out.val.jsonl").read_text().splitlines()]
+        sides.append(set(found) & {record["prompt"] for record in records[:30]})
+    assert sides[0] == sides[1] == sides[2]
+    assert 0 < len(sides[0]) < 30
+    source = write(tmp_path / "out.val.jsonl", records)
+    with pytest.raises(InputError, match="is one of the inputs"):
+        tr.preference(source, tmp_path / "out.jsonl", val_fraction=0.3)
+    for share in (1.0, -0.1):
+        with pytest.raises(InputError, match=f"val_fraction: got {share}, expected at least 0 and below 1"):
+            tr.preference(source, tmp_path / "x.jsonl", val_fraction=share)
 
 
 TEXT = st.text(st.sampled_from("ab \n\u00e9<|>\U0001f9ff"), min_size=1, max_size=8).filter(str.strip)

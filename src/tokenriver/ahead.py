@@ -1,17 +1,33 @@
-"""Batches made ahead of their use by a thread."""
+"""Batches as a loop gives them out, some of them made ahead of their use by a thread."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from queue import Empty, SimpleQueue
 from threading import Thread
+from typing import TypeVar
 
-from tokenriver.batch import Batch
 from tokenriver.errors import InputError
 
+B = TypeVar("B")
 
-def run_ahead(batches: Generator[Batch, None, None], depth: int) -> Generator[Batch, None, None]:
+
+def in_turn(
+    batches: Generator[B, None, None], depth: int, current: Callable[[], bool], passed: Callable[[B], None]
+) -> Generator[B, None, None]:
+    """The batches of one loop, up to `depth` of them made ahead; `passed` is told of each before it is given out.
+    InputError when the loop is no longer the `current` one: its loader was moved, or is looped over by another."""
+    with closing(run_ahead(batches, depth) if depth else batches) as source:
+        for batch in source:
+            if not current():
+                raise InputError("loader: got another loop or state since this loop began; make a new iterator")
+            passed(batch)
+            yield batch
+
+
+def run_ahead(batches: Generator[B, None, None], depth: int) -> Generator[B, None, None]:
     """The same batches, up to `depth` of them made ahead by a thread, which ends with this iterator; its errors come
     out here."""
-    ready: SimpleQueue[Batch | BaseException | None] = SimpleQueue()
+    ready: SimpleQueue[B | BaseException | None] = SimpleQueue()
     wanted: SimpleQueue[bool] = SimpleQueue()
     for _ in range(depth):
         wanted.put(True)
@@ -31,7 +47,7 @@ def run_ahead(batches: Generator[Batch, None, None], depth: int) -> Generator[Ba
         thread.join()
 
 
-def _next_of(ready: "SimpleQueue[Batch | BaseException | None]", thread: Thread) -> Batch | BaseException | None:
+def _next_of(ready: "SimpleQueue[B | BaseException | None]", thread: Thread) -> B | BaseException | None:
     while True:
         try:
             return ready.get(timeout=1.0)
@@ -44,9 +60,9 @@ def _next_of(ready: "SimpleQueue[Batch | BaseException | None]", thread: Thread)
 
 
 def _produce(
-    batches: Generator[Batch, None, None],
+    batches: Generator[B, None, None],
     wanted: "SimpleQueue[bool]",
-    ready: "SimpleQueue[Batch | BaseException | None]",
+    ready: "SimpleQueue[B | BaseException | None]",
 ) -> None:
     try:
         while wanted.get():

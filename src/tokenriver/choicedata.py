@@ -25,6 +25,8 @@ class Rendering:
     """mmlu: the choices are their letters, or their texts ("full")."""
     join: str = " "
     """plain: what stands between context and choice."""
+    turns: bool = False
+    """Does a chat template write what stands between them? Then nothing else does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from typing import Any
 import orjson
 
 from tokenriver import registry
+from tokenriver.chat import load_chat
 from tokenriver.choicecolumns import Collector
 from tokenriver.choicedata import ChoiceExamples, Rendering
+from tokenriver.choiceturns import check_template
 from tokenriver.errors import FormatError, InputError, RiverError
 from tokenriver.examplefile import find_records, write_side
 from tokenriver.inputs import InputFile
@@ -52,6 +54,7 @@ def build_choices(
     style: str = "auto",
     answers: str = "letters",
     join: str = " ",
+    template: str | Path | None = None,
     format: str = "native",
     include: Sequence[str] = (),
     on_bad: str = "skip",
@@ -62,29 +65,38 @@ def build_choices(
     """Write the examples of some records (JSON lines, plain or compressed, or Parquet) to the file `out`.
 
     `style` says how records become text: hellaswag, mmlu, plain, or auto for each record's own; `answers` is letters or
-    full (mmlu); `join` stands between context and choice (plain). `format` is native, or llmc for llm.c's evaluation
-    file. Bad rows are counted and listed beside `out`; on_bad="fail" stops at the first, and more than max_bad of all
-    rows (and at least 10) are a failure. Everything is held in memory until it is written. InputError for inputs and
-    options that cannot be used, LimitError for what the format cannot hold."""
+    full (mmlu); `join` stands between context and choice (plain). `template`, a chat template by name or path, makes
+    the context a user's turn and each choice the assistant's content, which alone is scored. `format` is native, or
+    llmc for llm.c's evaluation file, which knows no template. Bad rows are counted and listed beside `out`;
+    on_bad="fail" stops at the first, and more than max_bad of all rows (and at least 10) are a failure. Everything is
+    held in memory until it is written. InputError for inputs and options that cannot be used, LimitError for what the
+    format cannot hold."""
     path = Path(out)
     module = registry.load("examples", "choice")
-    rendering = Rendering(style, answers, join)
+    rendering = Rendering(style, answers, join, template is not None)
     module.check_rendering(rendering)
     limits = BadRows(on_bad, max_bad)
     limits.check()
     if format not in module.FORMATS:
         raise InputError(f"format: got {format!r}, expected {' or '.join(module.FORMATS)}")
+    if template is not None and format == "llmc":
+        raise InputError(f"template: got {template} with format 'llmc', which knows no conversation; leave one out")
     sources = find_records(inputs, include)
     _refuse_target(path, sources, module)
     made_by = load_tokenizer(tokenizer, search=search) if isinstance(tokenizer, str | Path) else tokenizer
-    found = Collector(made_by, rendering, sources)
+    chat = None if template is None else load_chat(template, made_by)
+    options = {"style": style, "answers": answers, "join": join}
+    if chat is not None:
+        check_template(chat)
+        options = {"style": style, "answers": answers, "template": Path(str(template)).name, "chat": chat.fingerprint}
+    found = Collector(made_by, rendering, sources, chat)
     for source, rows in read_all(sources, progress):
         before = len(found.bad)
         found.add(source, rows)
         for _, record, reason in found.bad[before:]:
             limits.meet(sources[source], record + 1, reason)
     _fates(found, sources).check(limits, sources)
-    examples = found.examples({"style": style, "answers": answers, "join": join})
+    examples = found.examples(options)
     if format == "llmc":
         module.refuse_llmc(examples)
     listed = _write_bad_rows(path, found, sources)

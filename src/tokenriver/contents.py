@@ -5,6 +5,7 @@ Opening reads the manifest, or headers and a small sample; a manifest's shards a
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -18,9 +19,10 @@ from tokenriver.errors import FormatError, InputError, MismatchError
 from tokenriver.lossmask import LossMask, mask_name
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, index_name, read_manifest
 from tokenriver.river import River
-from tokenriver.shelf import Shelf
+from tokenriver.shelf import LIMIT, Shelf
 from tokenriver.storage import ShardFile, ShardReader
 from tokenriver.types import Tokenizer
+from tokenriver.weights import WeightMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,10 @@ class Contents:
     """Largest id of the sample; None where a manifest says what the vocabulary is."""
     vocab_size: int | None = None
     """As a file beside the shards says, where their format has such."""
+    row_length: int | None = None
+    """Ids of a row, where the first file's lie in rows."""
+    weights: str | None = None
+    """The dtype of the loss mask that lies in the files themselves; None if there is none."""
 
 
 def look(asked: Asked) -> Contents:
@@ -118,13 +124,38 @@ def make_shelf(contents: Contents) -> Shelf:
     return Shelf(opener)
 
 
-def make_mask(contents: Contents) -> LossMask | None:
-    """The loss mask of the river; None if its manifest lists none."""
+def make_mask(contents: Contents) -> LossMask | WeightMask | None:
+    """The loss mask of the river; None if its manifest lists none, and its files hold none."""
     root, manifest = contents.root, contents.manifest
+    if contents.weights is not None:
+        return WeightMask(contents.shards[0].path, _weights(contents))
     if root is None or manifest is None or not manifest.masked:
         return None
     names = [mask_name(shard.path.relative_to(root).as_posix()) for shard in contents.shards]
     return LossMask([root / name for name in names], [shard.num_tokens for shard in contents.shards])
+
+
+def _weights(contents: Contents) -> River:
+    """The loss mask of files that hold their own, as a river of weights."""
+    module, dtype = registry.load("formats", contents.format), np.dtype(contents.weights)
+
+    def opener(number: int) -> ShardReader:
+        path = contents.shards[number].path
+        found: ShardReader | None = module.open_loss_mask(path)
+        if found is None or found.dtype != dtype:
+            got = "none" if found is None else f"{found.dtype} weights"
+            raise FormatError(f"{path}: loss_mask: got {got}, expected {dtype} weights as in the corpus's other files")
+        return found
+
+    return River(np.array([shard.num_tokens for shard in contents.shards], np.int64), dtype, Shelf(opener))
+
+
+def _own_mask(module: ModuleType, shards: Sequence[Shard]) -> str | None:
+    """The dtype of the loss mask that files hold, by the first ones; files of which some have one are refused later."""
+    if not hasattr(module, "open_loss_mask"):
+        return None
+    found = (module.open_loss_mask(shard.path) for shard in shards[:LIMIT])
+    return next((mask.dtype.name for mask in found if mask is not None), None)
 
 
 def _check_inside(root: Path, name: str) -> None:
@@ -193,8 +224,18 @@ def _foreign(asked: Asked) -> Contents:
     notes = [f"left out: {len(empty)} shards without an id, of {documents} documents"] if empty else []
     if hasattr(module, "passed_over") and (what := module.passed_over(kept[0].path)):
         notes.append(f"passed over: {what}")
+    length = module.row_length(kept[0].path) if hasattr(module, "row_length") else None
     contents = Contents(
-        found.format, dtypes.pop(), splits, split, kept, "", assumptions=tuple(notes), vocab_size=vocab_size
+        found.format,
+        dtypes.pop(),
+        splits,
+        split,
+        kept,
+        "",
+        assumptions=tuple(notes),
+        vocab_size=vocab_size,
+        row_length=length,
+        weights=_own_mask(module, kept),
     )
     return _sampled(contents, asked, told=told or asked.dtype is not None)
 
@@ -234,4 +275,8 @@ def _sampled(contents: Contents, asked: Asked, *, told: bool) -> Contents:
         assumptions.append(_parted(asked.parting))
     elif not bounded:
         assumptions.append("no document bounds: the file has none")
-    return replace(contents, fingerprint=seen.fingerprint, largest=seen.largest, assumptions=tuple(assumptions))
+    fingerprint = seen.fingerprint
+    if contents.weights is not None:
+        mask = foreign.sample(_weights(contents).read, river.num_tokens, contents.weights, contents.format)
+        fingerprint = foreign.with_mask(fingerprint, mask.fingerprint)
+    return replace(contents, fingerprint=fingerprint, largest=seen.largest, assumptions=tuple(assumptions))

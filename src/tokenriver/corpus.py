@@ -22,6 +22,7 @@ from tokenriver.river import Fill, Out, River
 from tokenriver.storage import UNKNOWN
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Ids, Int64, Tokenizer
+from tokenriver.weights import WeightMask
 
 # files without a manifest hold GPT-2's ids by the custom of nanoGPT and llm.c, if the ids allow it
 CUSTOMARY = ("gpt2", 50256)
@@ -67,7 +68,7 @@ def _reopen(asked: Asked, fingerprint: str) -> "Corpus":
 
 class Corpus:
     """num_tokens ids in river order. `fingerprint` is the hash of what determines them; `assumptions` are what could
-    not be read from the files, in words."""
+    not be read from the files, in words; `row_length` is the ids of a row, in files of rows."""
 
     def __init__(self, asked: Asked, contents: Contents) -> None:
         self._asked = asked
@@ -83,15 +84,12 @@ class Corpus:
         sizes = np.array([shard.num_tokens for shard in contents.shards], np.int64)
         self._river = River(sizes, contents.dtype, make_shelf(contents))
         self.num_tokens: int = self._river.num_tokens
-        self.loss_mask: LossMask | None = make_mask(contents)
+        self.row_length: int | None = contents.row_length
+        self.loss_mask: LossMask | WeightMask | None = make_mask(contents)
         self.has_loss_mask: bool = self.loss_mask is not None
         counts = [shard.num_documents for shard in contents.shards if shard.num_documents is not None]
-        self.documents = DocumentBounds(
-            self._river,
-            [shard.path for shard in contents.shards],
-            counts if len(counts) == len(contents.shards) else None,
-            asked.parting,
-        )
+        known = counts if len(counts) == len(contents.shards) else None
+        self.documents = DocumentBounds(self._river, [shard.path for shard in self.shards], known, asked.parting)
         self.num_documents: int | None = self.documents.count
         self._tokenizer: tuple[Tokenizer | None] | None = None
 

@@ -7,6 +7,7 @@ Rows that gave nothing stand in a side file, which is there only if there are an
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -156,23 +157,45 @@ def dump(row: Mapping[str, Any]) -> bytes:
 
 
 def write_rows(
-    out: Path, files: Sequence[InputFile], tally: Tally, lines: Iterable[bytes], facts: Callable[[], Mapping[str, Any]]
+    out: Path,
+    files: Sequence[InputFile],
+    tally: Tally,
+    lines: Iterable[tuple[bytes, bool]],
+    facts: Callable[[], Mapping[str, Any]],
+    *,
+    val: bool = False,
 ) -> ExampleReport:
-    """Write examples as they come, while the tally fills; then the side file, and the name of both. InputError for an
-    output that is an input, for no example and for too many bad rows, and then neither is written."""
-    side, kept = side_file(out), 0
-    for path in (out, side):
+    """Write examples as they come, each with whether it is held out, while the tally fills; with `val` those that are
+    go into a file of their own, which is committed before `out`. Then the side file. InputError for an output that is
+    an input, for no example left for `out` and for too many bad rows, and then nothing is written."""
+    side, other, counts = side_file(out), val_file(out), Counter[bool]()
+    for path in (out, side, *([other] if val else [])):
         refuse_input(path, files)
-    with AtomicFile(out) as file:
+    with ExitStack() as opened:
+        written = [opened.enter_context(AtomicFile(path)) for path in ((out, other) if val else (out,))]
         rest = iter(lines)
         while some := list(islice(rest, AT_ONCE)):
-            file.write(b"".join(some))
-            kept += len(some)
+            for held, file in zip((False, True), written, strict=False):
+                file.write(b"".join(line for line, apart in some if apart == held))
+            counts.update(apart for _, apart in some)
+        kept = counts.total()
         tally.check(files, kept)
+        if val:
+            check_left(counts[False], kept)
         write_side(side, list(tally.listed(files)))
+    own = {"splits": {"train": counts[False], "val": counts[True]}, "val_sha256": written[-1].sha256} if val else {}
+    digest, size = written[0].sha256, written[0].num_bytes
     listed = side if tally.side else None
-    done = {"path": out, "kept": kept, "side_file": listed, "sha256": file.sha256, "num_bytes": file.num_bytes}
-    return ExampleReport(**{**tally.counts(), **done}, facts=facts())
+    done = {"path": out, "kept": kept, "side_file": listed, "sha256": digest, "num_bytes": size}
+    return ExampleReport(**{**tally.counts(), **done}, facts={**facts(), **own})
+
+
+def check_left(train: int, kept: int) -> None:
+    """InputError where all examples went to validation."""
+    if kept and not train:
+        raise InputError(
+            f"val_fraction: got one that leaves none of {kept} examples for train; give a smaller one, or more inputs"
+        )
 
 
 def write_side(side: Path, lines: Sequence[bytes]) -> None:
@@ -182,6 +205,11 @@ def write_side(side: Path, lines: Sequence[bytes]) -> None:
         return
     with AtomicFile(side) as file:
         file.write(b"".join(lines))
+
+
+def val_file(out: Path) -> Path:
+    """Where examples that are held out stand: `pairs.jsonl` has `pairs.val.jsonl`."""
+    return out.with_name(f"{out.name.removesuffix('.jsonl')}.val.jsonl")
 
 
 def side_file(out: Path) -> Path:

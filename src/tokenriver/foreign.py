@@ -147,3 +147,8 @@ def sample(read: Callable[[int, int], Ids], num_tokens: int, dtype: str, format:
         if at % 2 == 0:
             even, odd = max(even, int(block[::2].max())), max(odd, int(block[1::2].max(initial=0)))
     return Sample(f"sampled:{digest.hexdigest()}", largest, dtype == "uint16" and odd <= 1 < even)
+
+
+def with_mask(ids: str, mask: str) -> str:
+    """One fingerprint of those of the ids and of the loss mask beside them."""
+    return f"sampled:{hashlib.sha256(f'{ids} {mask}'.encode()).hexdigest()}"

@@ -11,11 +11,10 @@ loader does for every validation pass.
 """
 
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tokenriver.ahead import run_ahead
+from tokenriver.ahead import in_turn
 from tokenriver.batch import Batch, single
 from tokenriver.bucketrun import BucketLegs
 from tokenriver.buckets import Bucket
@@ -81,11 +80,10 @@ class Loader:
         too few rows."""
         rank, ranks = check_rank(rank, world_size)
         batch_size = rows_a_step(global_batch, packing_options or {})
-        for name, given in (("micro_batch", micro_batch), ("epochs", epochs), ("steps", steps)):
-            whole(name, 1 if given is None else given, 1)
-        for name, given in (("prefetch", prefetch), ("repeat_batch", repeat_batch)):
-            whole(name, 0 if given is None else given, 0)
         whole("seed", seed, -LARGEST)
+        numbers = ("micro_batch", micro_batch, 1), ("epochs", epochs, 1), ("steps", steps, 1), ("prefetch", prefetch, 0)
+        for name, given, least in (*numbers, ("repeat_batch", repeat_batch, 0)):
+            whole(name, least if given is None else given, least)
         options: dict[str, Any] = {"overflow": overflow, "phase_shift": phase_shift, "seed": int(seed)}
         options |= own_options(packing, packing_options or {})
         if stride is not None:
@@ -121,13 +119,7 @@ class Loader:
         told = "" if isinstance(sampler, Replayed) and sampler.seed is None else str(int(seed))
         self._names = (corpus.fingerprint, sampler.order, self._schedule.tag, mixture, told)
         self._course = Course(
-            river,
-            rows,
-            sampler,
-            rank,
-            ranks,
-            first.global_batch,
-            1,
+            *(river, rows, sampler, rank, ranks, first.global_batch, 1),
             repeat=None if repeat_batch is None else int(repeat_batch) * first.global_batch,
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
             masks=masks_of(corpus, river, mask_first, mask_eos),
@@ -184,26 +176,27 @@ class Loader:
             state = self.state_dict()
             self._stand(state["row"], state["step"], again=True)
         turn = self._turn = object()
-        batches = self._serve(self._next, 1)
-        with closing(run_ahead(batches, self._prefetch) if self._prefetch else batches) as source:
-            for batch in source:
-                if self._turn is not turn:
-                    raise InputError("loader: got another loop or state since this loop began; make a new iterator")
-                self._next += 1
-                if self._ledger is not None:
-                    self._ledger.take(batch, self._legs.find(self._next - 1)[0].micros)
-                yield batch
+        batches = self._serve(self._legs, self._next, 1)
+        yield from in_turn(batches, self._prefetch, lambda: self._turn is turn, self._pass)
         self._ended = True
 
-    def strided(self, first: int, stride: int) -> Iterator[Batch]:
-        """Every stride-th micro-batch, beginning with the first-th, from the state (the start of the unfinished step)
-        to the end of the run; the loader does not move. So the workers of one rank divide its batches."""
+    def _pass(self, batch: Batch) -> None:
+        self._next += 1
+        if self._ledger is not None:
+            self._ledger.take(batch, self._legs.find(self._next - 1)[0].micros)
+
+    def strided(self, first: int, stride: int, state: Mapping[str, Any] | None = None) -> Iterator[Batch]:
+        """Every stride-th micro-batch, beginning with the first-th, from a state (None: the loader's own, the start of
+        the unfinished step) to the run's end; the loader does not move. So the workers of one rank divide its
+        batches."""
         if self._ledger is not None:
             raise InputError("ledger: got one for batches that workers divide, expected the loader's own loop alone")
-        return self._serve(self._legs.begin(self._legs.step(self._next)) + first, stride)
+        if state is not None:
+            return self._serve(self._legs_at(*self._read(state, ())), first, stride)
+        return self._serve(self._legs, self._legs.begin(self._legs.step(self._next)) + first, stride)
 
-    def _serve(self, first: int, stride: int) -> Generator[Batch, None, None]:
-        return self._legs.serve(first, stride, 2 * (self._prefetch + 3))
+    def _serve(self, legs: Legs | BucketLegs, first: int, stride: int) -> Generator[Batch, None, None]:
+        return legs.serve(first, stride, 2 * (self._prefetch + 3))
 
     def batch(self, step: int, micro: int = 0) -> Batch:
         """Micro-batch `micro` of any step, at once, in fresh buffers; the loader does not move."""
@@ -272,11 +265,15 @@ class Loader:
         """Stand where the state was taken. MismatchError names what differs of corpus, order, packing, mixture and
         seed; those in `allow` may, with a warning. World size, micro batch, batch size, prefetch and run length are
         free; to the order of another loader the first three belong."""
+        self._stand(*self._read(state, allow))
+
+    def _read(self, state: Mapping[str, Any], allow: Collection[str]) -> tuple[int, int]:
+        """(row, step) of a state of this run."""
         row, step, plan = read_state(state)
-        compare_plans(plan, self._course.plan, self._names, allow)
+        compare_plans(plan, self._course.plan, self._names, allow, depth=3)
         if isinstance(self._course.sampler, Replayed):
             self._course.sampler.check_row(row)
-        self._stand(row, step)
+        return row, step
 
     def skip(self, steps: int) -> None:
         """Pass over so many steps, the one begun included, as if they had been served; the state remembers it."""
@@ -288,7 +285,11 @@ class Loader:
         self._next, self._ended, self._turn = self._legs.begin(step + steps), False, object()
 
     def _stand(self, row: int, step: int, *, again: bool = False) -> None:
-        """Stand at a row and step; the run ends with the length that holds it. A place between two lengths belongs to
+        self._legs = self._legs_at(row, step, again=again)
+        self._next, self._ended, self._turn = 0, False, object()
+
+    def _legs_at(self, row: int, step: int, *, again: bool = False) -> Legs | BucketLegs:
+        """The run from a row and step, which ends with the length that holds it. A place between two lengths belongs to
         the first, so that a finished run stays finished, unless it is to go on `again`."""
         end_row, end_step = None, None
         if self._steps is not None:
@@ -296,5 +297,4 @@ class Loader:
         elif self._epochs is not None:
             begun = self._schedule.epochs_upto(row + again)
             end_row = self._schedule.epoch_row(self._epochs * max(1, -(-begun // self._epochs)))
-        self._legs = self._schedule.legs(self._course, (row, step), (end_row, end_step))
-        self._next, self._ended, self._turn = 0, False, object()
+        return self._schedule.legs(self._course, (row, step), (end_row, end_step))

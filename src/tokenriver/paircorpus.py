@@ -14,7 +14,7 @@ import numpy as np
 from tokenriver.buildplan import BAD_ROWS_NAME, stored_dtype
 from tokenriver.chat import Chat
 from tokenriver.errors import InputError
-from tokenriver.examplefile import Tally
+from tokenriver.examplefile import Tally, check_left
 from tokenriver.files import AtomicFile
 from tokenriver.inputs import InputFile
 from tokenriver.manifest import BUILD_FOLDER, Manifest, tokenizer_info
@@ -36,6 +36,8 @@ class PairRow(NamedTuple):
     rejected: str
     file: InputFile
     line: int
+    held: bool
+    """Does it belong to the validation split?"""
 
 
 class _Made(NamedTuple):
@@ -48,15 +50,16 @@ class _Made(NamedTuple):
 def write_pairs(
     out: Path, chat: Chat, plan: Mapping[str, Any], files: Sequence[InputFile], rows: Iterable[PairRow], tally: Tally
 ) -> Manifest:
-    """Write all pairs as the split train of a corpus in the folder `out`, and into its manifest what became of the
-    rows; a corpus that lies there already by the same plan is left as it is. InputError as `Tally.check` says."""
+    """Write all pairs as the splits train and val of a corpus in the folder `out`, and into its manifest what became of
+    the rows; a corpus that lies there already by the same plan is left as it is. InputError as `Tally.check` says."""
     with write_examples(out, plan, dtype=stored_dtype(chat.tokenizer.vocab_size)) as writer:
         if isinstance(writer, Manifest):
             return writer
         lengths = _Lengths()
         for made in _batched(_render(chat, rows, tally)):
             _add(writer, made, chat.encode([side for one in made for side in one.sides]), files, tally, lengths)
-        tally.check(files, lengths.rows // ROWS)
+        tally.check(files, lengths.pairs)
+        check_left(lengths.pairs - lengths.held, lengths.pairs)
         return writer.commit(
             tokenizer=tokenizer_info(chat.tokenizer),
             sources=source_infos(files, [tally.by_file[file.name] for file in files]),
@@ -68,7 +71,8 @@ def write_pairs(
 def _balance(tally: Tally, lengths: "_Lengths") -> dict[str, Any]:
     """Rows by their fate, as manifests of examples have them, and what else a report says."""
     counts = tally.counts()
-    own = {"kept": lengths.rows // ROWS, "datasets": dict(sorted(tally.kinds.items())), **lengths.facts()}
+    splits = {"train": lengths.pairs - lengths.held, "val": lengths.held}
+    own = {"kept": lengths.pairs, "splits": splits, "datasets": dict(sorted(tally.kinds.items())), **lengths.facts()}
     return {
         "rows": counts["rows"],
         "bad_rows": counts["bad"],
@@ -111,17 +115,24 @@ class _Lengths:
     """Sums over the rows that were written."""
 
     def __init__(self) -> None:
-        self.rows = self.ids = self.trained = self.longest = 0
+        self.pairs = self.held = self.ids = self.trained = self.longest = 0
 
-    def take(self, batch: TokenBatch) -> None:
+    def take(self, batch: TokenBatch, held: Bools) -> None:
+        """The rows of some pairs, and which of the pairs are held out."""
         assert batch.loss_mask is not None, "a chat gives a mask"
-        self.rows += len(batch.lengths)
+        self.pairs += len(held)
+        self.held += int(np.count_nonzero(held))
         self.ids += len(batch.ids)
         self.trained += int(np.count_nonzero(batch.loss_mask))
         self.longest = max(self.longest, int(batch.lengths.max(initial=0)))
 
     def facts(self) -> dict[str, int | float]:
-        return {"ids": self.ids, "trained": self.trained, "longest": self.longest, "mean": self.ids / max(1, self.rows)}
+        return {
+            "ids": self.ids,
+            "trained": self.trained,
+            "longest": self.longest,
+            "mean": self.ids / max(1, ROWS * self.pairs),
+        }
 
 
 def _add(
@@ -137,13 +148,16 @@ def _add(
     for number in np.flatnonzero(same).tolist():
         tally.drop(made[number].row.file, made[number].row.line, IDENTICAL_IDS)
     if same.any():
-        batch = _without(batch, np.repeat(same, ROWS))
+        batch = _those(batch, np.repeat(~same, ROWS))
     numbers = {file.name: number for number, file in enumerate(files)}
     kept = [one.row for one, gone in zip(made, same.tolist(), strict=True) if not gone]
     records = np.repeat(np.array([row.line - 1 for row in kept], np.int64), ROWS)
     sources = np.repeat(np.array([numbers[row.file.name] for row in kept], np.int32), ROWS)
-    writer.add("train", batch, records, sources)
-    lengths.take(batch)
+    held = np.array([row.held for row in kept], np.bool_)
+    lengths.take(batch, held)
+    for split, rows in (("train", np.repeat(~held, ROWS)), ("val", np.repeat(held, ROWS))):
+        if rows.any():
+            writer.add(split, _those(batch, rows), records[rows], sources[rows])
 
 
 def _identical(batch: TokenBatch) -> Bools:
@@ -157,8 +171,8 @@ def _identical(batch: TokenBatch) -> Bools:
     return same
 
 
-def _without(batch: TokenBatch, gone: Bools) -> TokenBatch:
-    """The rows that are not gone."""
-    keep = np.repeat(~gone, batch.lengths)
+def _those(batch: TokenBatch, rows: Bools) -> TokenBatch:
+    """Some of the rows."""
+    ids = np.repeat(rows, batch.lengths)
     assert batch.loss_mask is not None, "a chat gives a mask"
-    return TokenBatch(batch.ids[keep], batch.lengths[~gone], batch.loss_mask[keep])
+    return TokenBatch(batch.ids[ids], batch.lengths[rows], batch.loss_mask[ids])

@@ -4,7 +4,8 @@ In the corpus documents 2i and 2i + 1 are the chosen and the rejected row of sam
 its answer alone in the loss mask; a loader of windows refuses it, `PairLoader` reads it.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tokenriver.examplefile import (
     write_side,
 )
 from tokenriver.files import sha256_file
+from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.limits import BadRows
 from tokenriver.manifest import Manifest
@@ -46,6 +48,7 @@ def preference(
     keep_differing: bool = False,
     turns: bool = False,
     shuffle: int | None = None,
+    val_fraction: float = 0.0,
     tokenizer: str | Path | Tokenizer = "gpt2",
     template: str = "plain",
     train: str = "last",
@@ -61,10 +64,12 @@ def preference(
     `dataset`: hh, ultrafeedback, both or auto, which takes prompt-and-texts as well; at most `max_per_dataset` pairs of
     each. Rows whose sides differ in their prompts are dropped, or kept with that of the chosen side
     (`keep_differing`). `turns` makes the prompts of transcripts, HH-RLHF's, into messages. `like` "pile-hdf5" has the
-    HDF5 project's rules; `shuffle` puts the lines of a file into the order of Python's own generator of that seed. Rows
-    without a pair are counted by reason and listed in a side file. InputError for inputs without any, or more bad rows
-    than `max_bad` (of at least 10)."""
-    asked = _Asked(dataset, like, keep_differing, turns, max_per_dataset, BadRows(on_bad, max_bad))
+    HDF5 project's rules; `shuffle` puts the lines of a file into the order of Python's own generator of that seed.
+    `val_fraction` of the prompts, chosen by a hash of theirs, with all of their pairs are the split val of the corpus,
+    or stand in a file of their own (pairs.jsonl has pairs.val.jsonl), in their order. Rows without a pair are counted
+    by reason and listed in a side file. InputError for inputs without any, or more bad rows than `max_bad` (of at least
+    10)."""
+    asked = _Asked(dataset, like, keep_differing, turns, max_per_dataset, val_fraction, BadRows(on_bad, max_bad))
     asked.check()
     files, path = find_records(inputs, include), Path(out)
     tally = Tally(asked.limits)
@@ -72,7 +77,8 @@ def preference(
         raise InputError(f"{path}: out: got a name in {path.suffix}, expected one in .jsonl, or that of a folder")
     if path.suffix == ".jsonl":
         lines = _lines(_pairs(asked, files, tally, progress), shuffle)
-        return write_rows(path, files, tally, lines, lambda: {"datasets": dict(sorted(tally.kinds.items()))})
+        val = val_fraction > 0
+        return write_rows(path, files, tally, lines, lambda: {"datasets": dict(sorted(tally.kinds.items()))}, val=val)
     if shuffle is not None:
         raise InputError("shuffle: got it with a corpus, whose order is the loader's; leave it out, or write a .jsonl")
     found = load_tokenizer(tokenizer) if isinstance(tokenizer, str | Path) else tokenizer
@@ -110,6 +116,7 @@ class _Asked:
     keep_differing: bool
     turns: bool
     most: int | None
+    val_fraction: float
     limits: BadRows
 
     def check(self) -> None:
@@ -121,12 +128,14 @@ class _Asked:
             raise InputError(f"like: got {self.like!r}, expected {LIKE}; leave it out for the rules of this library")
         if self.most is not None and self.most < 1:
             raise InputError(f"max_per_dataset: got {self.most}, expected 1 or more")
+        if not 0 <= self.val_fraction < 1:
+            raise InputError(f"val_fraction: got {self.val_fraction}, expected at least 0 and below 1; give a share")
 
     def plan(self, files: Sequence[InputFile]) -> dict[str, Any]:
         """All of it that determines the pairs, as values of JSON."""
         inputs = [[file.name, sha256_file(file.path)] for file in files]
         rules = [self.dataset, self.like, self.keep_differing, self.turns, self.most]
-        return {"inputs": inputs, "rules": rules}
+        return {"inputs": inputs, "rules": rules, "val_fraction": self.val_fraction}
 
 
 def _pairs(asked: _Asked, files: Sequence[InputFile], tally: Tally, progress: Progress | None) -> Iterator[PairRow]:
@@ -143,15 +152,27 @@ def _pairs(asked: _Asked, files: Sequence[InputFile], tally: Tally, progress: Pr
         else:
             tally.kinds[made.dataset] += 1
             tally.unused.update(record.keys() - {"prompt", "chosen", "rejected"})
-            yield PairRow(made.prompt, made.chosen, made.rejected, file, line)
+            held = asked.val_fraction > 0 and prompt_held_out(made.prompt, asked.val_fraction)
+            yield PairRow(made.prompt, made.chosen, made.rejected, file, line, held)
 
 
-def _lines(rows: Iterator[PairRow], shuffle: int | None) -> Iterator[bytes]:
-    """The rows as JSON, in the order of Python's own shuffle if that is asked for: then all are held in memory."""
-    lines = (dump({"prompt": row.prompt, "chosen": row.chosen, "rejected": row.rejected}) for row in rows)
-    if shuffle is None:
-        yield from lines
-        return
-    held = list(lines)
-    Dice(shuffle).shuffle(held)
-    yield from held
+def prompt_held_out(prompt: str | Sequence[Mapping[str, str]], fraction: float) -> bool:
+    """Do the pairs of a prompt belong to the validation split? It alone decides, as roles and contents; one text is
+    a user's only message."""
+    turns = [("user", prompt)] if isinstance(prompt, str) else [(turn["role"], turn["content"]) for turn in prompt]
+    return bool(held_out([json.dumps(turns).encode()], fraction)[0])
+
+
+def _lines(rows: Iterator[PairRow], shuffle: int | None) -> Iterator[tuple[bytes, bool]]:
+    """The rows as JSON, and whether they are held out; those that are not in the order of Python's own shuffle if that
+    is asked for: then all of them are kept in memory."""
+    kept: list[bytes] = []
+    for row in rows:
+        line = dump({"prompt": row.prompt, "chosen": row.chosen, "rejected": row.rejected})
+        if shuffle is None or row.held:
+            yield line, row.held
+        else:
+            kept.append(line)
+    if shuffle is not None:
+        Dice(shuffle).shuffle(kept)
+    yield from ((line, False) for line in kept)

@@ -2,8 +2,8 @@
 
     loader = PairLoader(tr.open_corpus("pairs"), max_length=1024, global_batch=64, micro_batch=8, seed=1)
     for batch in loader:
-        ...                        # batch.chosen_ids, batch.rejected_ids: (8, L) int64, batch.chosen_mask: (8, L) bool
-        loader.load_state_dict(batch.state)
+        ...                                      # batch.chosen_ids, batch.rejected_ids: (8, L) int64, and masks
+    loader.load_state_dict(batch.state)          # in another process, on any rank of any world size
 
 A pair that is too long loses the beginning of its prompt, never a part of an answer; where an answer alone does not
 fit, the pair is left out and counted.
@@ -129,12 +129,13 @@ class PairLoader:
         rank: int = 0,
         world_size: int = 1,
         epochs: int | None = 1,
+        prefetch: int = 2,
     ) -> None:
         """A step is global_batch pairs over world_size ranks. A row of more than max_length ids loses the beginning of
         its prompt (`cut` "prompt"), leaves its pair out ("drop"), or loses its end ("right": the HDF5 project's rule,
         which may lose the answer). `pad`: rows are filled up to the longest of their batch, or to max_length, with
-        `pad_id` (None: the tokenizer's, else its end of text, else 0). InputError for a corpus of other samples,
-        LimitError for too few pairs."""
+        `pad_id` (None: the tokenizer's, else its end of text, else 0). `prefetch` batches are made ahead by a thread
+        (0: none). InputError for a corpus of other samples, LimitError for too few pairs."""
         refuse_name("corpus", corpus, "what open_corpus makes of it")
         options = {} if corpus.manifest is None else corpus.manifest.options
         if rows_per_sample(options) != ROWS or corpus.manifest is None or corpus.loss_mask is None:
@@ -154,7 +155,7 @@ class PairLoader:
                 f"whole has {self._rows.needed} ids"
             )
         names = {"corpus": corpus.fingerprint, "packing": f"pairs T={max_length} {cut}"}
-        sizes = Sizes(global_batch, micro_batch, rank, world_size, epochs)
+        sizes = Sizes(global_batch, micro_batch, rank, world_size, epochs, prefetch)
         self._rounds = Rounds(len(self._rows.pairs), names, (order, seed), sizes)
 
     @property
@@ -165,7 +166,7 @@ class PairLoader:
     @property
     def num_steps(self) -> int | None:
         """The step at which this run ends; None for an endless run."""
-        return self._rounds.num_steps
+        return self._rounds.leg.num_steps
 
     @property
     def micros_per_step(self) -> int:
@@ -175,11 +176,16 @@ class PairLoader:
     def __iter__(self) -> Iterator[PairBatch]:
         """Batches from where the loader stands to the end of the run; a loop over a run that has ended serves its
         length once more."""
-        return map(self._make, self._rounds)
+        return self._rounds.loop(self._make)
 
     def batch(self, step: int, micro: int = 0) -> PairBatch:
         """A micro-batch of any step from the last state on; the loader does not move."""
-        return self._make(self._rounds.at(step, micro))
+        return self._make(self._rounds.leg.at(step, micro))
+
+    def strided(self, first: int, stride: int, state: Mapping[str, Any] | None = None) -> Iterator[PairBatch]:
+        """Every stride-th micro-batch, beginning with the first-th, from a state (None: the loader's own, the start of
+        the unfinished step) to the run's end; the loader does not move."""
+        return self._rounds.strided(self._make, first, stride, state)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the last batch given out: under 256 bytes as JSON, the same on all ranks."""

@@ -96,11 +96,13 @@ class PromptLoader:
         rank: int = 0,
         world_size: int = 1,
         epochs: int | None = 1,
+        prefetch: int = 2,
     ) -> None:
         """A step is global_batch prompts over world_size ranks. `path` is a file of `rl_prompts`; `system` stands
         before every prompt as the system's message. Prompts of more than max_length ids are left out (`dropped` counts
         them), or refused with `too_long` "fail". `pad_id` None: the tokenizer's, else its end of text, else 0.
-        InputError for a file of another kind, LimitError for too few prompts."""
+        `prefetch` batches are made ahead by a thread (0: none). InputError for a file of another kind, LimitError for
+        too few prompts."""
         if too_long not in TOO_LONG:
             raise InputError(f"too_long: got {too_long!r}, expected one of {', '.join(TOO_LONG)}; choose one")
         self._pad_id = padding_id(chat.tokenizer, pad_id)
@@ -124,7 +126,7 @@ class PromptLoader:
             raise LimitError(f"max_length: got {max_length}, which no prompt of {path} fits into; raise it")
         content = "\0".join((self._prompts.sha256, chat.fingerprint, repr(system)))
         names = {"corpus": hashlib.sha256(content.encode()).hexdigest(), "packing": f"prompts T={max_length}"}
-        sizes = Sizes(global_batch, micro_batch, rank, world_size, epochs)
+        sizes = Sizes(global_batch, micro_batch, rank, world_size, epochs, prefetch)
         self._rounds = Rounds(len(self._kept), names, (order, seed), sizes)
 
     @property
@@ -135,7 +137,7 @@ class PromptLoader:
     @property
     def num_steps(self) -> int | None:
         """The step at which this run ends; None for an endless run."""
-        return self._rounds.num_steps
+        return self._rounds.leg.num_steps
 
     @property
     def micros_per_step(self) -> int:
@@ -145,11 +147,16 @@ class PromptLoader:
     def __iter__(self) -> Iterator[PromptBatch]:
         """Batches from where the loader stands to the end of the run; a loop over a run that has ended serves its
         length once more."""
-        return map(self._make, self._rounds)
+        return self._rounds.loop(self._make)
 
     def batch(self, step: int, micro: int = 0) -> PromptBatch:
         """A micro-batch of any step from the last state on; the loader does not move."""
-        return self._make(self._rounds.at(step, micro))
+        return self._make(self._rounds.leg.at(step, micro))
+
+    def strided(self, first: int, stride: int, state: Mapping[str, Any] | None = None) -> Iterator[PromptBatch]:
+        """Every stride-th micro-batch, beginning with the first-th, from a state (None: the loader's own, the start of
+        the unfinished step) to the run's end; the loader does not move."""
+        return self._rounds.strided(self._make, first, stride, state)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the last batch given out: under 256 bytes as JSON, the same on all ranks."""

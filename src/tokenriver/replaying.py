@@ -150,17 +150,63 @@ class Anywhere:
         return rows
 
 
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of seq_len ids that start at any position: row i starts at id i, and its last id has no target."""
+
+    river: River
+    seq_len: int
+    num_rows: int
+    balance: Mapping[str, int]
+    windows: bool = False
+    chained: bool = True
+
+    @property
+    def tag(self) -> str:
+        return f"rows T={self.seq_len}"
+
+    @property
+    def num_targets(self) -> int:
+        return self.num_rows * (self.seq_len - 1)
+
+    def __len__(self) -> int:
+        return self.num_rows
+
+    def spans(self, rows: Int64, epoch: int) -> tuple[Int64, Int64, Int64]:
+        """One span a row, or where documents are known one for each that it shows: (row, start, stop), (m,) int64."""
+        which, ends = np.arange(len(rows), dtype=np.int64), rows + self.seq_len
+        if self.river.num_documents is None:
+            return which, rows, ends
+        first, last = self.river.documents_at(rows), self.river.documents_at(ends - 1)
+        counts = last - first + 1
+        which, begins = np.repeat(which, counts), np.cumsum(counts) - counts
+        documents = np.arange(len(which)) - np.repeat(begins - first, counts)
+        stops = np.minimum(self.river.ends_of(documents), ends[which])
+        starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])[: len(stops)]
+        starts[begins] = rows
+        shown = starts < stops
+        return which[shown], starts[shown], stops[shown]
+
+    def starts(self, rows: Int64, epochs: Int64) -> Int64:
+        return rows
+
+
 def replayed(
     river: River, packing: tuple[str, int, dict[str, Any]], order: str, sizes: tuple[int, int | None, int]
-) -> tuple[Anywhere, Replayed]:
+) -> tuple[Anywhere | FileRows, Replayed]:
     """Windows and order of another loader over a river; `sizes` are global batch, micro batch and world size. Raises
     InputError for options that the original has not, LimitError for a river that it would not take."""
     name, seq_len, options = packing
     module = _find(order)
-    for option, got, expected in (("packing", name, "concat"), ("phase_shift", options["phase_shift"], False)):
+    wanted = {"packing": "concat", "phase_shift": False, "overflow": "split"}
+    for option, expected in wanted.items():
+        got = options.get(option, name)
         if got != expected:
             raise InputError(f"{option}: got {got!r} with order {order!r}, expected {expected!r}; leave it out")
-    windows: Packing = registry.load("packing", name).pack(river, seq_len=seq_len, **options)
+    rows: bool = getattr(module, "ROWS", False)
+    length = getattr(river, "row_length", None)
+    if rows and length not in (None, seq_len):
+        raise InputError(f"seq_len: got {seq_len} with order {order!r}, expected {length}, the ids of the file's rows")
     batch, micro, ranks = sizes
     if not module.RANKS and ranks != 1:
         raise InputError(
@@ -175,6 +221,10 @@ def replayed(
         )
     shards = np.array([shard.num_tokens for shard in getattr(river, "shards", ())] or [river.num_tokens], np.int64)
     original = Original(order, shards, seq_len, batch, micro or share, ranks, options["seed"])
+    if rows:
+        sampler = Replayed(original, seeded=module.SEEDED)
+        return FileRows(river, seq_len, sampler.num_rows, sampler.balance), sampler
+    windows: Packing = registry.load("packing", name).pack(river, seq_len=seq_len, **options)
     sampler = Replayed(original, seeded=module.SEEDED)
     return Anywhere(seq_len, sampler.num_rows, sampler.balance, windows.tag), sampler
 

@@ -66,7 +66,7 @@ def rl_prompts(
     tally = Tally(limits)
     asked = _Asked(prompt_field, answer_field, like or "", max_rows)
     lines = chain(_lines(asked, each_record(files, tally, progress), tally), (_line(*problem) for problem in made))
-    return write_rows(Path(out), files, tally, lines, lambda: {"arithmetic": arithmetic})
+    return write_rows(Path(out), files, tally, ((line, False) for line in lines), lambda: {"arithmetic": arithmetic})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,19 @@ The rule is that of every run (docs/order.md), a sample in place of a row: step 
 of W those of its share, in as many micro-batches on every rank; what no sample fills is filler, -1.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from tokenriver.ahead import in_turn
 from tokenriver.course import LARGEST, STATE_VERSION, compare_plans, read_state, tag
 from tokenriver.errors import InputError, LimitError
 from tokenriver.sampler import Sampler, check_rank, share
 from tokenriver.types import Int64
+
+B = TypeVar("B")
 
 
 def rows_per_sample(options: Mapping[str, Any]) -> int:
@@ -38,13 +41,15 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How a run is cut; micro_batch None: a rank's share of a step. epochs None: endless."""
+    """How a run is cut, and how much of it is made ahead; micro_batch None: a rank's share of a step. epochs None:
+    endless."""
 
     global_batch: int
     micro_batch: int | None = None
     rank: int = 0
     world_size: int = 1
     epochs: int | None = 1
+    prefetch: int = 0
 
     def check(self) -> None:
         """InputError for a size that makes no sense."""
@@ -53,8 +58,8 @@ class Sizes:
             value = getattr(self, name)
             if value is None and name != "global_batch":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
-                raise InputError(f"{name}: got {value!r}, expected an integer from 1; give one")
+            _check(name, value, 1)
+        _check("prefetch", self.prefetch, 0)
 
     @property
     def places(self) -> int:
@@ -69,18 +74,79 @@ class Sizes:
         return -(-largest // self.places)
 
 
-class Rounds:
-    """The run of one rank: micro-batch after micro-batch, a state, and any of them at once."""
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """The run of one rank from a place in it: pure arithmetic from step and micro-batch to samples."""
 
-    _row: int
-    _step: int
-    """Where the last state stands."""
-    _at: int
-    _micro: int
-    """The step and micro-batch that come next."""
-    _end: int | None
+    sampler: Sampler
+    sizes: Sizes
+    plan: tuple[int, ...]
+    row: int
+    step: int
+    """Where it begins."""
+    end: int | None
+    """First number that is no longer served; None without an end."""
+
+    @property
+    def num_steps(self) -> int | None:
+        """The step at which the run ends; None for an endless one."""
+        if self.end is None:
+            return None
+        return self.step + -(-(self.end - self.row) // self.sizes.global_batch)
+
+    def row_of(self, step: int) -> int:
+        """Numbers that are behind the run at the start of a step."""
+        row = self.row + (step - self.step) * self.sizes.global_batch
+        return row if self.end is None else min(row, self.end)
+
+    def at(self, step: int, micro: int) -> Round:
+        """Any micro-batch of the run; LimitError for one that is not of it."""
+        sizes, last = self.sizes, self.num_steps
+        if not self.step <= step or (last is not None and step >= last) or not 0 <= micro < sizes.micros:
+            raise LimitError(
+                f"step, micro: got {step}, {micro}, expected a step from {self.step}"
+                f"{'' if last is None else f' to {last - 1}'} and a micro-batch from 0 to {sizes.micros - 1}"
+            )
+        begin, end = self.row_of(step), self.row_of(step + 1)
+        first, stop = share(sizes.global_batch, sizes.rank, sizes.world_size)
+        numbers = begin + first + micro * sizes.places + np.arange(sizes.places, dtype=np.int64)
+        filled = numbers < min(begin + stop, end)
+        samples = np.full(sizes.places, -1, np.int64)
+        samples[filled] = self.sampler.locate(numbers[filled])[0]
+        done = step + (micro == sizes.micros - 1)
+        return Round(step, micro, samples, np.where(filled, numbers, -1), self.state(done))
+
+    def serve(self, make: Callable[[Round], B], first: int, stride: int) -> Generator[B, None, None]:
+        """Micro-batches first, first + stride, ... to the end."""
+        last = self.num_steps
+        while last is None or self.step + first // self.sizes.micros < last:
+            step, micro = divmod(first, self.sizes.micros)
+            yield make(self.at(self.step + step, micro))
+            first += stride
+
+    def state(self, step: int) -> dict[str, Any]:
+        """The state at the start of a step."""
+        return {
+            "v": STATE_VERSION,
+            "row": self.row_of(step),
+            "step": step,
+            "corpus": self.plan[0],
+            "plan": list(self.plan[1:]),
+        }
+
+
+class Rounds:
+    """The run of one rank: loops over its micro-batches, a state, and any of them at once. What becomes of a
+    micro-batch is the caller's business (`make`)."""
+
+    leg: Leg
+    """The run from where the state stands."""
+    _next: int
+    """The micro-batch that comes next, counted from there."""
     _ended: bool
     """Has a loop reached the end?"""
+    _turn: object
+    """Whose turn it is: the last loop's."""
 
     def __init__(self, num_samples: int, names: Mapping[str, str], order: tuple[str, int], sizes: Sizes) -> None:
         """`names` are what a state must agree with: "corpus" (a fingerprint) and "packing" (what makes rows of
@@ -92,78 +158,68 @@ class Rounds:
                 "take fewer a step, or give more"
             )
         name, seed = order
-        self.sampler = Sampler(num_samples, global_batch=sizes.global_batch, seed=seed, order=name)
+        self._sampler = Sampler(num_samples, global_batch=sizes.global_batch, seed=seed, order=name)
         self.sizes = sizes
         self._names = (names["corpus"], name, names["packing"], "", str(seed))
         self._plan = (tag(names["corpus"], 8), *(tag(part, 4) for part in self._names[1:]))
         self._stand(0, 0)
 
-    @property
-    def num_steps(self) -> int | None:
-        """The step at which this run ends; None for an endless one."""
-        if self._end is None:
-            return None
-        return self._step + -(-(self._end - self._row) // self.sizes.global_batch)
-
-    def at(self, step: int, micro: int) -> Round:
-        """Any micro-batch of the run from the last state on."""
-        sizes, last = self.sizes, self.num_steps
-        if not self._step <= step or (last is not None and step >= last) or not 0 <= micro < sizes.micros:
-            raise LimitError(
-                f"step, micro: got {step}, {micro}, expected a step from {self._step}"
-                f"{'' if last is None else f' to {last - 1}'} and a micro-batch from 0 to {sizes.micros - 1}"
-            )
-        begin, end = self._row_of(step), self._row_of(step + 1)
-        first, stop = share(sizes.global_batch, sizes.rank, sizes.world_size)
-        numbers = begin + first + micro * sizes.places + np.arange(sizes.places, dtype=np.int64)
-        filled = numbers < min(begin + stop, end)
-        samples = np.full(sizes.places, -1, np.int64)
-        samples[filled] = self.sampler.locate(numbers[filled])[0]
-        done = step + (micro == sizes.micros - 1)
-        return Round(step, micro, samples, np.where(filled, numbers, -1), self._state(done))
-
-    def __iter__(self) -> Iterator[Round]:
+    def loop(self, make: Callable[[Round], B]) -> Iterator[B]:
         """Micro-batches from where the run stands to its end; it stands behind each as it is given out. A run that a
         loop has ended serves its length once more."""
         if self._ended:
-            self._stand(self._row_of(self._at), self._at, again=True)
-        while self.num_steps is None or self._at < self.num_steps:
-            place = self.at(self._at, self._micro)
-            self._micro += 1
-            if self._micro == self.sizes.micros:
-                self._at, self._micro = self._at + 1, 0
-            yield place
+            step = self._at
+            self._stand(self.leg.row_of(step), step, again=True)
+        turn = self._turn = object()
+        batches = self.leg.serve(make, self._next, 1)
+        yield from in_turn(batches, self.sizes.prefetch, lambda: self._turn is turn, self._pass)
         self._ended = True
+
+    def strided(
+        self, make: Callable[[Round], B], first: int, stride: int, state: Mapping[str, Any] | None
+    ) -> Iterator[B]:
+        """Every stride-th micro-batch, beginning with the first-th, from a state (None: the run's own, the start of the
+        unfinished step) to its end; the run does not move."""
+        if state is not None:
+            return self._leg_at(*self._read(state, ())).serve(make, first, stride)
+        return self.leg.serve(make, (self._at - self.leg.step) * self.sizes.micros + first, stride)
 
     def state(self) -> dict[str, Any]:
         """The state of the last one given out."""
-        return self._state(self._at)
+        return self.leg.state(self._at)
 
     def load(self, state: Mapping[str, Any], allow: Collection[str] = ()) -> None:
         """Stand where the state was taken, by a run of any sizes. MismatchError names what differs of corpus, order,
         packing and seed, unless `allow` has it, which is a warning then."""
+        self._stand(*self._read(state, allow))
+
+    @property
+    def _at(self) -> int:
+        """The step that is not finished."""
+        return self.leg.step + self._next // self.sizes.micros
+
+    def _pass(self, batch: object) -> None:
+        self._next += 1
+
+    def _read(self, state: Mapping[str, Any], allow: Collection[str]) -> tuple[int, int]:
         row, step, plan = read_state(state)
-        compare_plans(plan, self._plan, self._names, allow, depth=3)
-        self._stand(row, step)
+        compare_plans(plan, self._plan, self._names, allow, depth=4)
+        return row, step
 
     def _stand(self, row: int, step: int, *, again: bool = False) -> None:
-        """Stand at a place; the run ends with the length that holds it. A place between two belongs to the first, so
+        self.leg = self._leg_at(row, step, again=again)
+        self._next, self._ended, self._turn = 0, False, object()
+
+    def _leg_at(self, row: int, step: int, *, again: bool = False) -> Leg:
+        """The run from a place, which ends with the length that holds it. A place between two belongs to the first, so
         that a finished run stays finished, unless it is to go on `again`."""
-        self._row, self._step, self._at, self._micro, self._ended = row, step, step, 0, False
-        self._end = None
+        end = None
         if self.sizes.epochs is not None:
-            length = self.sizes.epochs * self.sampler.num_rows
-            self._end = length * max(1, -(-(row + again) // length))
+            length = self.sizes.epochs * self._sampler.num_rows
+            end = length * max(1, -(-(row + again) // length))
+        return Leg(self._sampler, self.sizes, self._plan, row, step, end)
 
-    def _row_of(self, step: int) -> int:
-        row = self._row + (step - self._step) * self.sizes.global_batch
-        return row if self._end is None else min(row, self._end)
 
-    def _state(self, step: int) -> dict[str, Any]:
-        return {
-            "v": STATE_VERSION,
-            "row": self._row_of(step),
-            "step": step,
-            "corpus": self._plan[0],
-            "plan": list(self._plan[1:]),
-        }
+def _check(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
+        raise InputError(f"{name}: got {value!r}, expected an integer from {least}; give one")

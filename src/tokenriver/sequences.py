@@ -59,7 +59,9 @@ def causal_blocks(edges: Int64, rows: int, width: int) -> Bools:
 def documents_of_runs(river: River, runs: Runs, rows: int, width: int) -> Int64:
     """(rows, width) document of each position; -1 for padding and filler."""
     length = width + runs.chained
-    known = [river.document_at(start) if start >= 0 else NO_DOCUMENT for start in runs.starts.tolist()]
     documents = np.full(rows * length, NO_DOCUMENT, np.int64)
+    if river.num_documents is None:
+        return documents.reshape(rows, length)[:, :width]
+    known = [river.document_at(start) if start >= 0 else NO_DOCUMENT for start in runs.starts.tolist()]
     documents[: len(runs.ends) * length] = np.repeat(np.array(known, np.int64), runs.sizes)
     return documents.reshape(rows, length)[:, :width]

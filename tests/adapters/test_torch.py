@@ -11,7 +11,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from rivers import ArrayRiver
 from tokenriver.adapters.huggingface import to_huggingface
-from tokenriver.adapters.torch import TokenDataset, TorchBatch, to_torch
+from tokenriver.adapters.torch import TokenDataset, TorchBatch, _moved, to_torch
 from tokenriver.batch import Batch
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import InputError, MismatchError
@@ -177,10 +177,10 @@ def test_moving_a_batch_moves_its_one_buffer_once() -> None:
         return tensor.clone()
 
     whole = to_torch(make().batch(0, 0))
-    assert_same([whole._moved(move)], [make().batch(0, 0)])
+    assert_same([_moved(whole, move)], [make().batch(0, 0)])
     assert moved == [(3, 9)]
     # a batch with filler rows has two buffers
-    assert_same([to_torch(make().batch(0, 1))._moved(move)], [make().batch(0, 1)])
+    assert_same([_moved(to_torch(make().batch(0, 1)), move)], [make().batch(0, 1)])
     assert moved[1:] == [(3, 8), (3, 8)]
 
 

@@ -42,6 +42,19 @@ def test_summary_and_rows(records: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "\x1b" not in ran.out
 
 
+def test_a_template(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["choice", records, "-o", tmp_path / "out", "--tokenizer", "byte", "--template", "plain"]
+    value = tokenriver(capsys, *words, "-n", "1", "--json").json()
+    assert value["options"]["template"] == "plain"
+    (shown,) = value["examples"]
+    assert shown["context"]["text"] == f"<|user|>\n{HELLASWAG[0]['ctx']}<|endoftext|><|assistant|>\n"
+    assert [choice["text"] for choice in shown["choices"]] == HELLASWAG[0]["endings"]
+    ran = tokenriver(capsys, *words, "--format", "llmc")
+    assert ran.code == 1
+    assert "template: got plain with format 'llmc'" in ran.err
+    assert tokenriver(capsys, "choice", tmp_path / "out", "-o", tmp_path / "x", "--format", "llmc").code == 1
+
+
 def test_json_has_the_same_numbers(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["choice", records, "-o", tmp_path / "out", "--tokenizer", "byte", "--json"]
     value = tokenriver(capsys, *words).json()

@@ -49,6 +49,27 @@ def test_a_corpus(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "read it with PairLoader" in ran.err
 
 
+def test_a_split(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"prompt": f"p{n % 20}", "chosen": f"a{n}", "rejected": "b"} for n in range(40)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    words = ["preference", tmp_path / "in.jsonl", "--tokenizer", "byte", "--val-fraction", "0.3", "-o"]
+    value = tokenriver(capsys, *words, tmp_path / "out.jsonl", "--json").json()
+    assert value["splits"]["train"] + value["splits"]["val"] == value["kept"] == 40
+    sides = [
+        {json.loads(line)["prompt"] for line in (tmp_path / name).read_text().splitlines()}
+        for name in ("out.jsonl", "out.val.jsonl")
+    ]
+    assert not sides[0] & sides[1]
+    assert len(sides[0]) + len(sides[1]) == 20
+    ran = tokenriver(capsys, *words, tmp_path / "c")
+    for split, count in value["splits"].items():
+        assert f"pairs of {split}" in ran.out
+        corpus = tr.open_corpus(tmp_path / "c", split=split)
+        assert tr.PairLoader(corpus, max_length=99, global_batch=1).num_pairs == count
+    # a second run finds the corpus and says the same
+    assert tokenriver(capsys, *words, tmp_path / "c", "--json").json()["splits"] == value["splits"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [

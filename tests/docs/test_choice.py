@@ -11,6 +11,7 @@ import tokenriver as tr
 from choice_cases import as_lists, made, write_lines
 from doc_tables import cells, value
 from tokenriver.choicescores import RULES
+from tokenriver.choiceturns import NOT_RENDERABLE
 from tokenriver.examples import _choice_llmc, _choice_native, _choice_records
 from tokenriver.examples.choice import NO_IDS
 
@@ -71,7 +72,7 @@ def test_tables_are_those_of_the_code() -> None:
     assert [row[0].strip("`") for row in cells(TEXT, "## Scores")] == list(RULES)
     names = {name for name in vars(_choice_records) if name.isupper() and name[0] != "_"}
     names -= {"SHAPES", "STYLES", "LETTERS", "ANSWERS"}
-    known = {getattr(_choice_records, name) for name in names} | {NO_IDS}
+    known = {getattr(_choice_records, name) for name in names} | {NO_IDS, NOT_RENDERABLE}
     everywhere = {"field-missing", "null", "not-a-string"}
     notes = {_choice_records.MOVED_SPACE, _choice_records.EQUAL_CHOICES}
     assert {row[0].strip("`") for row in cells(TEXT, "Beside the reasons")} == known - everywhere - notes

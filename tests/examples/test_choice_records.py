@@ -13,8 +13,9 @@ choice = registry.load("examples", "choice")
 PLAIN = {"context": "a b", "choices": ["c", "d"], "label": 1}
 
 
-def texts(row: dict[str, Any], **options: str) -> tuple[str, list[str], int]:
-    found = choice.example(row, Rendering(**options))
+def texts(row: dict[str, Any], **options: str | bool) -> tuple[str, list[str], int]:
+    given: dict[str, Any] = {**options}
+    found = choice.example(row, Rendering(**given))
     assert not isinstance(found, str), found
     return found.texts.context, found.texts.choices, found.label
 
@@ -114,5 +115,16 @@ def test_other_records_are_unknown() -> None:
 
 @pytest.mark.parametrize(("option", "value"), [("style", "arc"), ("answers", "both"), ("join", "x")])
 def test_options_that_cannot_be_meant(option: str, value: str) -> None:
+    given: dict[str, Any] = {option: value}
     with pytest.raises(InputError, match=f"^{option}: got '{value}', expected"):
-        choice.check_rendering(Rendering(**{option: value}))
+        choice.check_rendering(Rendering(**given))
+
+
+def test_in_turns_nothing_joins() -> None:
+    """A template writes what stands between context and choice."""
+    assert texts(HELLASWAG[0], turns=True)[1] == HELLASWAG[0]["endings"]
+    assert texts(MMLU, turns=True)[1] == ["A", "B", "C", "D"][: len(MMLU["choices"])]
+    assert texts(MMLU, turns=True, answers="full")[1] == MMLU["choices"]
+    assert texts({**PLAIN, "context": "a ", "choices": ["c", "  d"]}, turns=True)[:2] == ("a ", ["c", "  d"])
+    for row in (HELLASWAG[0], MMLU):
+        assert texts(row, turns=True)[0] == texts(row)[0]

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import tokenriver as tr
 from made_contents import made_content, made_target, write_shards
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import FormatError, InputError, LimitError
@@ -161,7 +162,6 @@ def test_a_mask_goes_with_its_ids(tmp_path: Path) -> None:
     mask = (IDS % 3 == 0).astype(np.int8).reshape(50, 100)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["tokens"], file["loss_mask"] = IDS.astype("<i4").reshape(50, 100), mask
-    assert "passed over: the file's loss_mask" in open_corpus(tmp_path / "a.h5").assumptions
     reader = hdf5.open_loss_mask(tmp_path / "a.h5")
     assert reader is not None
     assert reader.dtype == np.int8
@@ -174,6 +174,45 @@ def test_a_mask_goes_with_its_ids(tmp_path: Path) -> None:
         file["loss_mask"] = mask[:3]
     with pytest.raises(FormatError, match="loss_mask: got 300 weights, expected 5000, one an id"):
         hdf5.open_loss_mask(tmp_path / "a.h5")
+
+
+def test_a_mask_is_the_rivers(tmp_path: Path) -> None:
+    """Rows of two files as one river; the mask is of the corpus, of its fingerprint and of what it is converted to."""
+    mask = (IDS % 3 == 0).astype(np.int8).reshape(50, 100)
+
+    def made(name: str, weights: np.ndarray[Any, Any] | None) -> Path:
+        with h5py.File(tmp_path / name, "w") as file:
+            file["tokens"] = IDS.astype("<i4").reshape(50, 100)
+            if weights is not None:
+                file["loss_mask"] = weights
+        return tmp_path / name
+
+    made("a.h5", mask), made("b.h5", mask[::-1])
+    both = open_corpus(tmp_path)
+    expected = np.concatenate([mask, mask[::-1]]).reshape(-1) == 1
+    assert both.loss_mask is not None
+    assert (both.row_length, both.loss_mask.count()) == (100, int(expected.sum()))
+    places = np.random.default_rng(1).integers(0, 10_000, (7, 40))
+    assert (both.loss_mask.at(places) == expected[places]).all()
+    assert (np.concatenate(list(both.loss_mask.blocks(4990, 5020))) == expected[4990:5020]).all()
+    tr.convert(tmp_path / "a.h5", tmp_path / "native", format="native")
+    there = open_corpus(tmp_path / "native").loss_mask
+    assert there is not None
+    assert (there.at(np.arange(5000)) == expected[:5000]).all()
+    with pytest.raises(tr.LimitError, match="mask"):
+        tr.convert(tmp_path / "a.h5", tmp_path / "out", format="megatron")
+    one, other = open_corpus(tmp_path / "a.h5"), open_corpus(tmp_path / "b.h5")
+    assert one.fingerprint != other.fingerprint
+    loader = tr.Loader(other, seq_len=100, global_batch=5, order="hdf5-sft", steps=10)
+    loader = pickle.loads(pickle.dumps(loader))
+    assert sum(batch.num_targets for batch in loader) == int(mask[:, 1:].sum())
+    made("b.h5", None)
+    with pytest.raises(FormatError, match=r"b\.h5: loss_mask: got none, expected int8 weights"):
+        open_corpus(tmp_path)
+    wrong = open_corpus(made("c.h5", mask * 2)).loss_mask
+    assert wrong is not None
+    with pytest.raises(FormatError, match=r"c\.h5: loss_mask: got a weight of 2, expected 0 or 1"):
+        wrong.count()
 
 
 def _read_in_child(reader: Reader, ids: list[int]) -> None:

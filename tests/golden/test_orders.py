@@ -14,9 +14,9 @@ import naive_replays
 from golden_data import golden
 from rivers import ArrayRiver, HugeRiver, ShardedRiver
 from tokenriver.corpus import open_corpus
-from tokenriver.errors import LimitError
+from tokenriver.errors import InputError, LimitError
 from tokenriver.loader import Loader
-from tokenriver.types import Int64, River
+from tokenriver.types import IGNORE, Int64, River
 
 TOY = (1000, 1537, 801)
 # sizes, order, rank, world size, batches, of x and of y the sha256 of all of them as little-endian int32
@@ -287,3 +287,86 @@ def test_the_lessons_files() -> None:
     with pytest.raises(LimitError, match="seq_len: got 244, which needs at least 245 ids, and the corpus has 244"):
         Loader(corpus, seq_len=244, global_batch=1, order="hdf5-shards")
     assert firsts(Loader(corpus, seq_len=243, global_batch=1, order="hdf5-shards", steps=1), 1) == [[0]]
+
+
+# ------------------------------------------------------------------------------------- packed fine-tuning rows
+
+SFT = {
+    "sft_iter_b3_r0_w1_shuf": ("hdf5-sft", 0, 1),
+    "sft_iter_b2_r1_w2_shuf": ("hdf5-sft", 1, 2),
+    "sft_iter_b4_r0_w1_seq": ("hdf5-sft-sequential", 0, 1),
+}
+# rows of the 32 of a file, three a batch, and two a batch on the second of two ranks: an epoch and some of the next
+PACKED: dict[tuple[int, int, int], list[list[int]]] = {
+    (3, 0, 1): [
+        [5, 11, 12],
+        [27, 30, 31],
+        [9, 10, 21],
+        [0, 15, 22],
+        [3, 17, 29],
+        [8, 13, 24],
+        [2, 16, 28],
+        [6, 7, 25],
+        [4, 14, 18],
+        [1, 20, 23],
+        [3, 9, 11],
+        [0, 7, 21],
+        [13, 18, 29],
+        [14, 15, 16],
+        [22, 28, 30],
+    ],
+    (2, 1, 2): [
+        [11, 15],
+        [1, 21],
+        [23, 27],
+        [5, 19],
+        [7, 31],
+        [13, 17],
+        [3, 9],
+        [25, 29],
+        [9, 25],
+        [23, 27],
+        [3, 11],
+        [15, 17],
+    ],
+}
+
+
+@pytest.mark.parametrize("case", PACKED, ids=str)
+def test_packed_rows_by_their_numbers(case: tuple[int, int, int]) -> None:
+    batch, rank, world_size = case
+    sizes: dict[str, Any] = {"global_batch": batch * world_size, "rank": rank, "world_size": world_size}
+    loader = Loader(ArrayRiver(32 * 8 + 5), seq_len=8, order="hdf5-sft", **sizes, prefetch=0)
+    assert [[start // 8 for start in starts] for starts in firsts(loader, len(PACKED[case]))] == PACKED[case]
+
+
+@pytest.mark.parametrize("name", SFT)
+def test_packed_rows_as_their_trainer_takes_them(name: str) -> None:
+    case = read_json("train_llm_from_scratch/sft_meta.json")["iterators"][name]
+    corpus = open_corpus(golden("train_llm_from_scratch/sft_packed.h5"))
+    order, rank, world_size = SFT[name]
+    assert (case["rank"], case["world"], case["shuffle"]) == (rank, world_size, order == "hdf5-sft")
+    sizes: dict[str, Any] = {"global_batch": case["batch_size"] * world_size, "rank": rank, "world_size": world_size}
+    loader = Loader(corpus, seq_len=256, order=order, **sizes, steps=case["batches"], prefetch=0)
+    calls = len(range(rank, 32, world_size)) // case["batch_size"]
+    tokens, weights = hashlib.sha256(), hashlib.sha256()
+    assert corpus.loss_mask is not None
+    for number, batch in enumerate(loader):
+        places = batch.sample_ids[:, None] + np.arange(256)
+        trained = corpus.loss_mask.at(places)
+        tokens.update(batch.input_ids.astype("<i8").tobytes())
+        weights.update(trained.astype("<i8").tobytes())
+        assert [row[:4] for row in batch.input_ids.tolist()] == case["first_token_rows"][number]
+        assert number // calls == case["epoch_of_each"][number]
+        expected = np.where(trained[:, 1:], batch.input_ids[:, 1:], IGNORE)
+        assert (batch.targets[:, :-1] == expected).all()
+        assert (batch.targets[:, -1] == IGNORE).all()
+        assert batch.num_targets == np.count_nonzero(trained[:, 1:])
+    assert tokens.hexdigest() == case["sha256_tokens_int64le"]
+    assert weights.hexdigest() == case["sha256_mask_int64le"]
+
+
+def test_another_row_length_than_the_files_is_refused() -> None:
+    corpus = open_corpus(golden("train_llm_from_scratch/sft_dev_packed.h5"))
+    with pytest.raises(InputError, match=r"seq_len: got 128 with order 'hdf5-sft', expected 256, the ids of the file"):
+        Loader(corpus, seq_len=128, global_batch=1, order="hdf5-sft")

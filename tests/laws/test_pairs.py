@@ -4,6 +4,7 @@ between, and no row loses a part of its answer: against a reference of plain lis
 
 import json
 import random
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,7 @@ def test_every_pair_comes_once(corpus: tr.Corpus, rows: list[list[Row]], history
                 rank=rank,
                 world_size=world_size,
                 epochs=epochs,
+                prefetch=history % 3,
             )
             for rank in range(world_size)
         ]
@@ -188,9 +190,46 @@ def test_a_batch_of_any_step_and_a_run_once_more(corpus: tr.Corpus) -> None:
         fresh.batch(3)
 
 
+def test_made_ahead_or_not_and_divided_or_not_it_is_one_run(corpus: tr.Corpus) -> None:
+    def make(**options: object) -> PairLoader:
+        given: dict[str, Any] = {"max_length": 60, "global_batch": 4, "micro_batch": 1, "epochs": 3, **options}
+        return PairLoader(corpus, **given)
+
+    whole = [(batch.ids.tolist(), batch.state) for batch in make(prefetch=0)]
+    for prefetch in (1, 7, 100):
+        assert [(batch.ids.tolist(), batch.state) for batch in make(prefetch=prefetch)] == whole
+    loader = make()
+    begun = iter(loader)
+    for _ in range(6):
+        state = next(begun).state
+    for workers in (1, 2, 5):
+        parts = [[batch.state for batch in loader.strided(first, workers)] for first in range(workers)]
+        again = [[batch.state for batch in make().strided(first, workers, state)] for first in range(workers)]
+        assert parts == again == [[state for _, state in whole[4 + first :: workers]] for first in range(workers)]
+    assert loader.state_dict() == state == whole[3][1]
+    assert [(batch.ids.tolist(), batch.state) for batch in begun] == whole[6:]
+
+
+def test_a_loop_ends_when_another_begins_or_a_state_is_loaded(corpus: tr.Corpus) -> None:
+    loader = PairLoader(corpus, max_length=60, global_batch=1)
+    for another in (True, False):
+        old = iter(loader)
+        next(old)
+        if another:
+            next(iter(loader))
+        else:
+            loader.load_state_dict(loader.state_dict())
+        with pytest.raises(InputError, match="loader: got another loop or state since this loop began"):
+            next(old)
+    for _ in loader:
+        pass
+    assert not [thread for thread in threading.enumerate() if thread.name == "tokenriver-prefetch"]
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
+        ({"prefetch": -1}, "prefetch: got -1, expected an integer from 0"),
         ({"cut": "left"}, "cut: got 'left', expected one of prompt, drop, right"),
         ({"pad": "left"}, "pad: got 'left', expected one of batch, max_length"),
         ({"max_length": 1}, "max_length: got 1"),

@@ -72,6 +72,7 @@ def test_every_prompt_comes_once(path: Path, history: int) -> None:
                 rank=rank,
                 world_size=world_size,
                 epochs=epochs,
+                prefetch=history % 3,
             )
             for rank in range(world_size)
         ]

@@ -15,13 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_replays
-from rivers import HugeRiver, OneShard, ShardedRiver
+from rivers import ArrayRiver, HugeRiver, OneShard, ShardedRiver
 from tokenriver import registry
 from tokenriver.batch import Batch
-from tokenriver.errors import MismatchError
+from tokenriver.errors import LimitError, MismatchError
 from tokenriver.loader import Loader
+from tokenriver.types import IGNORE
 
 ORDERS = registry.names("orders")
+ROWS = [order for order in ORDERS if getattr(registry.load("orders", order), "ROWS", False)]
+"""Orders of a file's rows, the last id of which has no target."""
 RANKED = [order for order in ORDERS if registry.load("orders", order).RANKS]
 few = settings(max_examples=40)
 
@@ -86,7 +89,9 @@ def test_the_original_loaders_batches(run: Run, prefetch: int) -> None:
     assert [starts for starts, _, _ in got] == run.expected(count)
     ids = ShardedRiver(*run.sizes).ids
     for starts, inputs, targets in got:
-        windows = np.array([ids[start : start + run.seq_len + 1] for start in starts])
+        ends = [IGNORE] if run.order in ROWS else []
+        length = run.seq_len + 1 - len(ends)
+        windows = np.array([[*ids[start : start + length], *ends] for start in starts])
         assert (inputs, targets) == (windows[:, :-1].tolist(), windows[:, 1:].tolist())
 
 
@@ -122,7 +127,8 @@ def test_any_batch_at_once(run: Run, data: st.DataObject) -> None:
         for micro in range(run.calls):
             batch = loader.batch(step, micro)
             assert batch.sample_ids.tolist() == expected[step * run.calls + micro]
-            assert (batch.step, batch.micro, batch.num_targets) == (step, micro, run.batch * run.seq_len)
+            targets = run.batch * (run.seq_len - (run.order in ROWS))
+            assert (batch.step, batch.micro, batch.num_targets) == (step, micro, targets)
     loader.skip(17)
     assert some(loader, 2) == expected[17 * run.calls : 17 * run.calls + 2]
 
@@ -152,6 +158,47 @@ def test_an_epoch_of_all_ranks_is_what_the_balance_says(run: Run) -> None:
     assert sum(count for name, count in loader.balance.items() if name != "river") == sum(run.sizes)
     ids = {start + place for start in shown for place in range(run.seq_len + run.order.startswith("llmc"))}
     assert len(ids) == loader.balance["served"]
+
+
+@few
+@given(st.sampled_from(ROWS), st.integers(1, 60), st.integers(1, 4), st.integers(1, 4))
+def test_the_rows_of_an_epoch_of_each_rank_come_once(order: str, rows: int, batch: int, world_size: int) -> None:
+    sizes: dict[str, Any] = {"seq_len": 4, "global_batch": batch * world_size, "order": order, "prefetch": 0}
+    if rows // world_size < batch:
+        with pytest.raises(LimitError, match=f"expected 1 to {rows // world_size}, the rows of a rank's epoch"):
+            Loader(HugeRiver(4 * rows + 3), **sizes, world_size=world_size)
+        return
+    served = 0
+    for rank in range(world_size):
+        loader = Loader(HugeRiver(4 * rows + 3), **sizes, rank=rank, world_size=world_size)
+        own = len(range(rank, rows, world_size)) // batch
+        shown = [start // 4 for starts in some(loader, own) for start in starts]
+        assert len(set(shown)) == own * batch
+        assert {row % world_size for row in shown} == {rank}
+        served += own * batch
+    assert loader.num_rows == served
+    assert dict(loader.balance) == {
+        "river": 4 * rows + 3,
+        "served": 4 * served,
+        "dropped": 4 * (rows - served),
+        "unused": 3,
+    }
+
+
+@few
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=9), st.integers(1, 6), st.sampled_from(ROWS))
+def test_rows_of_a_file_know_its_documents(lengths: list[int], seq_len: int, order: str) -> None:
+    total = sum(lengths)
+    if total < seq_len:
+        return
+    river = ArrayRiver(total, lengths)
+    loader = Loader(river, seq_len=seq_len, global_batch=1, order=order, steps=total // seq_len, prefetch=0)
+    for batch in loader:
+        start = batch.sample_ids.item()
+        expected = [river.document_at(place) for place in range(start, start + seq_len)]
+        assert batch.document_ids.tolist() == [expected]
+        assert batch.input_ids.tolist() == [list(range(start, start + seq_len))]
+        assert batch.targets.tolist() == [[*range(start + 1, start + seq_len), IGNORE]]
 
 
 @few

@@ -44,7 +44,8 @@ Order = Annotated[
     typer.Option(
         "--order",
         metavar="NAME",
-        help="shuffled, sequential, or another loader's: llmc, llmc-sequential, nanogpt, hdf5-iterator, hdf5-shards.",
+        help="shuffled, sequential, or another loader's: llmc, llmc-sequential, nanogpt, hdf5-iterator, hdf5-shards, "
+        "hdf5-sft, hdf5-sft-sequential.",
     ),
 ]
 Rank = Annotated[int | None, typer.Option("--rank", metavar="R", help="This rank (default: RANK, else 0).")]

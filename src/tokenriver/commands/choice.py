@@ -33,6 +33,10 @@ Answers = Annotated[
 Join = Annotated[
     Literal["space", "none"], typer.Option("--join", help="plain: what stands between context and choice.")
 ]
+Template = Annotated[
+    str | None,
+    typer.Option("--template", metavar="NAME", help="Chat template: a user asks the context, choices are answers."),
+]
 Show = Annotated[
     int | None, typer.Option("--show", "-n", metavar="N", min=0, help="Examples to show (default: 2 without --out).")
 ]
@@ -52,6 +56,7 @@ def run(
     style: Style = "auto",
     answers: Answers = "letters",
     join: Join = "space",
+    template: Template = None,
     show: Show = None,
     seq_len: SeqLen = None,
     characters: Characters = 120,
@@ -66,7 +71,7 @@ def run(
     choices and label. A file of examples is written in the other format, or,
     without --out, checked and shown.
 
-    Example:  tokenriver choice hellaswag_val.jsonl -o hellaswag.choice --show 2
+    Example:  tokenriver choice mmlu.parquet -o mmlu.choice --template chatml --tokenizer tokenizer.json --show 2
     """
     made: dict[str, Any] = {}
     if out is not None and len(inputs) == 1 and choice_format(inputs[0]):
@@ -82,6 +87,7 @@ def run(
                 style=style,
                 answers=answers,
                 join=" " if join == "space" else "",
+                template=template,
                 format=format,
                 include=include or (),
                 on_bad=on_bad,

@@ -35,6 +35,12 @@ Like = Annotated[Literal["pile-hdf5"] | None, typer.Option("--like", help="Split
 Shuffle = Annotated[
     int | None, typer.Option("--shuffle", metavar="SEED", help="Shuffle the lines as Python's own generator does.")
 ]
+ValFraction = Annotated[
+    float,
+    typer.Option(
+        "--val-fraction", metavar="F", help="Share of prompts, with all their pairs, for validation, by hash."
+    ),
+]
 
 
 def run(
@@ -49,6 +55,7 @@ def run(
     turns: Turns = False,
     like: Like = None,
     shuffle: Shuffle = None,
+    val_fraction: ValFraction = 0.0,
     json: option.Json = False,
     include: option.Include = None,
     on_bad: option.OnBad = "skip",
@@ -59,7 +66,7 @@ def run(
     Rows of HH-RLHF, UltraFeedback, lists of messages, and prompts with two texts
     are told apart by their content. PairLoader reads the corpus.
 
-    Example:  tokenriver preference train.jsonl.gz -o pairs --template chatml --tokenizer tokenizer.json
+    Example:  tokenriver preference train.jsonl.gz -o pairs --template plain --tokenizer gpt2 --val-fraction 0.05
     """
     given = tokenizer or TOKENIZER
     encodes = out.suffix != ".jsonl"
@@ -73,6 +80,7 @@ def run(
             keep_differing=keep_differing,
             turns=turns,
             shuffle=shuffle,
+            val_fraction=val_fraction,
             tokenizer=tokenriver.load_tokenizer(given, search=_environment.tokenizer_folders()) if encodes else given,
             template=template,
             train=train,
@@ -86,6 +94,8 @@ def run(
         return
     facts = made.facts
     rows: list[tuple[str, object]] = [(f"of {name}", count) for name, count in facts["datasets"].items()]
+    if val_fraction:
+        rows += [(f"pairs of {split}", count) for split, count in facts["splits"].items()]
     if "ids" in facts:
         rows += [("ids", facts["ids"]), ("ids of a row, mean", facts["mean"]), ("longest row", facts["longest"])]
         rows.append(("trained", f"{facts['trained']:,} ids, {facts['trained'] / facts['ids']:.1%}"))

@@ -44,6 +44,11 @@ def record_bytes(examples: ChoiceExamples) -> Int64:
 def refuse(examples: ChoiceExamples) -> None:
     """LimitError for what the file cannot hold."""
     way_out = "leave it out, or use the native format, which has no such limit"
+    if template := examples.about.get("options", {}).get("template"):
+        raise LimitError(
+            f"template: got examples in the turns of {template}, expected plain texts in llm.c's file, which knows no "
+            "conversation; use the native format, or leave the template out"
+        )
     if len(examples) > MAX_EXAMPLES:
         raise LimitError(f"examples: got {len(examples)}, expected at most {MAX_EXAMPLES} in llm.c's file; {way_out}")
     other = examples.counts != CHOICES

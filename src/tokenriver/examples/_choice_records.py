@@ -7,7 +7,7 @@ never merges with its context and is never without ids; where a space joins them
 
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # why a record gave no example
@@ -183,6 +183,14 @@ def plain(parts: Parts, answers: str, join: str) -> Texts | str:
     trimmed = [choice.lstrip(" ") for choice in parts.choices]
     moved = bare != parts.context or trimmed != parts.choices
     return Texts(bare, [join + choice for choice in trimmed], _sizes(trimmed), moved)
+
+
+def apart(parts: Parts, style: str, answers: str) -> Texts | str:
+    """Context and choices with nothing between them, as a style has them."""
+    made = STYLES[style](parts, answers, "")
+    if isinstance(made, str) or style == "plain":
+        return made
+    return replace(made, choices=[choice[1:] for choice in made.choices])
 
 
 def _sizes(texts: Sequence[str]) -> list[int]:

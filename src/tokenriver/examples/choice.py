@@ -11,7 +11,7 @@ import mmap
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,16 @@ from tokenriver import files
 from tokenriver.choicedata import ChoiceExamples, Rendering
 from tokenriver.errors import FormatError, InputError
 from tokenriver.examples import _choice_llmc, _choice_native
-from tokenriver.examples._choice_records import ANSWERS, EQUAL_CHOICES, MOVED_SPACE, STYLES, Record, Texts, read_record
+from tokenriver.examples._choice_records import (
+    ANSWERS,
+    EQUAL_CHOICES,
+    MOVED_SPACE,
+    STYLES,
+    Record,
+    Texts,
+    apart,
+    read_record,
+)
 from tokenriver.types import Int64, Tokenizer
 
 FORMATS = ("native", "llmc")
@@ -46,6 +55,8 @@ def check_rendering(rendering: Rendering) -> None:
         raise InputError(f"style: got {rendering.style!r}, expected auto, {', '.join(STYLES)}")
     if rendering.answers not in ANSWERS:
         raise InputError(f"answers: got {rendering.answers!r}, expected {' or '.join(ANSWERS)}")
+    if rendering.turns and rendering.join != Rendering().join:
+        raise InputError(f"join: got {rendering.join!r} with a template, which says what joins; leave it out")
     if rendering.join.strip():
         raise InputError(f"join: got {rendering.join!r}, expected white space, or nothing")
 
@@ -65,8 +76,17 @@ def example(row: Record, rendering: Rendering) -> Example | str:
     if isinstance(parts, str):
         return parts
     style = parts.shape if rendering.style == "auto" else rendering.style
-    texts = STYLES[style](parts, rendering.answers, rendering.join)
+    if rendering.turns:
+        texts = apart(parts, style, rendering.answers)
+    else:
+        texts = STYLES[style](parts, rendering.answers, rendering.join)
     return texts if isinstance(texts, str) else Example(parts.shape, texts, parts.label)
+
+
+def answered(found: Example, choices: Sequence[str]) -> Example:
+    """The same with its choices as a chat template writes them."""
+    sizes = [len(text.encode("utf-8", "surrogatepass")) for text in choices]
+    return replace(found, texts=replace(found.texts, choices=list(choices), choice_bytes=sizes))
 
 
 def notes(found: Example) -> list[str]:
@@ -79,11 +99,21 @@ def encode(found: Sequence[Example], tokenizer: Tokenizer) -> tuple[NDArray[np.u
     """(ids of all pieces, where each ends); the first texts are compared with the reference encoder."""
     texts = [text for one in found for text in (one.texts.context, *one.texts.choices)]
     ids, lengths = tokenizer.encode_batch(texts)
-    sizes = np.cumsum([len(text) for text in texts])
-    count = int(np.searchsorted(sizes, CHECKED_BYTES, "right"))
+    count = _first(texts)
     checked = [text.encode("utf-8", "replace") for text in texts[:count]]
     tokenizer.check(checked, ids[: int(lengths[:count].sum())], lengths[:count])
     return ids.astype(np.uint32, copy=False), np.cumsum(lengths)
+
+
+def check(texts: Sequence[str], tokenizer: Tokenizer) -> None:
+    """Compare the first texts with the reference encoder, as `encode` does."""
+    first = texts[: _first(texts)]
+    tokenizer.check([text.encode("utf-8", "replace") for text in first], *tokenizer.encode_batch(first))
+
+
+def _first(texts: Sequence[str]) -> int:
+    """How many texts are compared."""
+    return int(np.searchsorted(np.cumsum([len(text) for text in texts]), CHECKED_BYTES, "right"))
 
 
 # -------------------------------------------------------------------------------------------------- files

@@ -80,10 +80,11 @@ def open_reader(path: Path, *, dtype: str | None = None) -> Reader:
     return _open(path, dtype, "tokens", Opened(open_reader, path, dtype))
 
 
-def passed_over(path: Path) -> str | None:
-    """What the file holds for its ids that a river of ids has no place for."""
+def row_length(path: Path) -> int | None:
+    """Ids of a row of the file's dataset; None for ids that lie in no rows."""
     with opened(path) as file:
-        return "the file's loss_mask" if _hdf5_dataset.has_dataset(file, "loss_mask") else None
+        found = _hdf5_dataset.read_dataset(file, "tokens")
+        return found.columns if found.columns > 1 else None
 
 
 def open_loss_mask(path: Path, *, dtype: str | None = None) -> Reader | None:

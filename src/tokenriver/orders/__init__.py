@@ -4,6 +4,7 @@ A module offers
 
     SEEDED    does the loader's `seed` matter?
     RANKS     does the original know ranks?
+    ROWS      (if there, true) are its rows those of a file, seq_len ids each, the last of them without a target?
     replay(shards, *, seq_len, batch, world_size, seed)
 
 for shards of the given numbers of ids, (n,) int64, and batches of `batch` rows a rank. What it returns has `num_rows`
