@@ -1,8 +1,8 @@
 """The other side of a nursery: load what every worker needs, fork the workers, and tell how each of them ends.
 
-Standard input says nothing: when it closes, the caller has no more use for the workers, or is dead, and whoever is
-left is killed. Standard output: {"born": pids, ...} or {"error": ..., "text": ...}, then {"ended": number, "code": ...}
-for each.
+Standard input says which tokenizer it is, a line of JSON, and then nothing: when it closes, the caller has no more use
+for the workers, or is dead, and whoever is left is killed. Standard output: {"born": pids, ...} or {"error": ...,
+"text": ...}, then {"ended": number, "code": ...} for each.
 """
 
 import gc
@@ -32,9 +32,12 @@ Given = Mapping[str, Any]
 
 def main(given: str) -> None:
     """Fork the workers that `given` (a JSON object) asks for; the last one serves the gate."""
-    head = json.loads(given)
     stdout = io.FileIO(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages may go to the parent
+    asked = _line()
+    if not asked:
+        return
+    head = json.loads(given) | json.loads(asked)
     try:
         tokenizer, notes = _loaded(head)
     except Exception as error:
@@ -54,6 +57,17 @@ def main(given: str) -> None:
     encoder = None if tokenizer is None else tokenizer.encoder
     _send(stdout, {"born": pids, "encoder": encoder, "warnings": notes})
     _wait(stdout, pids)
+
+
+def _line() -> bytes:
+    """What standard input says; nothing if it closes before."""
+    line = b""
+    while not line.endswith(b"\n"):
+        more = os.read(0, 1 << 16)
+        if not more:
+            return b""
+        line += more
+    return line
 
 
 def _loaded(head: Given) -> tuple[Tokenizer | None, list[str]]:
