@@ -24,9 +24,6 @@ from tokenriver.engines._pipe import send
 from tokenriver.tokenizer import is_foreign, load_tokenizer
 from tokenriver.types import Tokenizer
 
-KEPT_BYTES = 31 << 20
-"""glibc gives freed memory back to the system, which clears it each time anew, unless a block as large as this (its
-limit) was freed once; other libraries take no notice."""
 Given = Mapping[str, Any]
 
 
@@ -44,7 +41,7 @@ def main(given: str) -> None:
         worker.report(stdout, error)
         return
     gc.freeze()
-    bytearray(KEPT_BYTES)
+    worker.keep_memory()
     pids: list[int] = []
     for number in range(len(head["pipes"])):
         pid = os.fork()

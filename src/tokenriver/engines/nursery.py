@@ -101,6 +101,10 @@ class Nursery:
             ends.close()
         self.process.wait()
         self.process.stdout.close()
+        self.forget_memory()
+
+    def forget_memory(self) -> None:
+        """Let go of the shared memory."""
         if self.memory is not None:
             os.close(self.memory)
             self.memory = None
