@@ -5,6 +5,7 @@ that was committed and not yet cleaned up; any other plan, a build to go on with
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,14 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def remove_build_folder(folder: Path) -> None:
-    """Remove the hidden folder; the plan and the lock go last, so that a rerun knows what it sees at any moment."""
-    remove_folder(folder, last=(PLAN_NAME, LOCK_NAME))
+def remove_build_folder(folder: Path, *, hands: int = 1) -> None:
+    """Remove the hidden folder; the plan and the lock go last, so that a rerun knows what it sees at any moment. The
+    other files by so many hands at once: what a large file gives back takes the system some time."""
+    last = (PLAN_NAME, LOCK_NAME)
+    if hands > 1:
+        with ThreadPoolExecutor(hands) as pool:
+            list(pool.map(remove, [folder / name for name in list_folder(folder) if name not in last]))
+    remove_folder(folder, last=last)
 
 
 def open_build_folder(out: Path, plan: BuildPlan, before: Manifest | None) -> Path:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +25,9 @@ import tokenriver
 from tokenriver import registry
 from tokenriver.commands import _environment
 from tokenriver.errors import RiverError
+
+if TYPE_CHECKING:
+    from tokenriver.engines.nursery import Nursery
 
 IMPORTS = 100_000
 """Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
@@ -52,8 +55,9 @@ ORDER = [
 ]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line (`arguments` are the words after the program's name); leaves by SystemExit."""
+def main(arguments: Sequence[str] | None = None, *, workers: "Nursery | None" = None) -> None:
+    """Run the command line (`arguments` are the words after the program's name), for a build with workers that are
+    starting already; leaves by SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # the process is ours
         gc.set_threshold(IMPORTS)
@@ -65,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.simplefilter("default")
         warnings.showwarning = _show_warning
         try:
-            _app(given)(given, prog_name="tokenriver")
+            _app(given)(given, prog_name="tokenriver", obj=workers)
         finally:
             if arguments is None:
                 gc.freeze()  # else the interpreter looks through everything once more before it ends

@@ -127,6 +127,8 @@ def choose_workers(asked: int | None, files: Sequence[InputFile], cores: int) ->
 
 def open_nursery(asked: int | Nursery | None, name: TokenizerName, files: Sequence[InputFile]) -> Nursery | None:
     """The nursery that was asked for, or a new one if these inputs are worth it."""
+    if isinstance(asked, Nursery) and asked.name is None:
+        asked.call(name)
     if isinstance(asked, Nursery) and asked.name == name:
         return asked
     wanted = asked.count if isinstance(asked, Nursery) else asked

@@ -10,13 +10,15 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tokenriver.errors import InputError, LimitError
 
-CHUNK = 1 << 20
+CHUNK, HASHED = 1 << 20, 1 << 18
+NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 Buffer = bytes | bytearray | memoryview
 
 
@@ -34,12 +36,7 @@ class System:
         try:
             return os.copy_file_range(source_fd, target_fd, count, offset)
         except (AttributeError, OSError) as error:
-            if isinstance(error, OSError) and error.errno not in (
-                errno.EXDEV,
-                errno.EINVAL,
-                errno.ENOSYS,
-                errno.EOPNOTSUPP,
-            ):
+            if isinstance(error, OSError) and error.errno not in NO_COPY:
                 raise
             return os.write(target_fd, os.pread(source_fd, min(count, CHUNK), offset))
 
@@ -100,10 +97,8 @@ class AtomicFile:
     `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`)."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.num_bytes = 0
-        self._hash = hashlib.sha256()
-        self._temporary = temporary_name(path)
+        self.path, self.num_bytes = path, 0
+        self._hash, self._temporary = hashlib.sha256(), temporary_name(path)
         with naming(path, "create"):
             self._fd = system.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
@@ -114,9 +109,8 @@ class AtomicFile:
     def write(self, data: Buffer) -> None:
         """Append all of data (any C-contiguous buffer)."""
         view = memoryview(data)
-        view = view.cast("B") if view.nbytes else memoryview(b"")
+        view, done = view.cast("B") if view.nbytes else memoryview(b""), 0
         self._hash.update(view)
-        done = 0
         with naming(self.path, "write"):
             while done < len(view):
                 done += _progress(system.write(self._fd, view[done:]))
@@ -127,8 +121,7 @@ class AtomicFile:
         with naming(self.path, "write"):
             while start < stop:
                 count = _progress(system.copy(source_fd, self._fd, stop - start, start))
-                start += count
-                self.num_bytes += count
+                start, self.num_bytes = start + count, self.num_bytes + count
 
     def release(self) -> None:
         """Let go of the descriptor for a while; what was written stays under the temporary name."""
@@ -160,9 +153,10 @@ class AtomicFile:
         with naming(self.path, "write"):
             system.fsync(self._fd)
 
-    def commit(self) -> None:
-        """Give the file its name, complete and on disk."""
-        self.sync()
+    def commit(self, *, synced: bool = False) -> None:
+        """Give the file its name, complete and on disk; `synced`: nothing was written since `sync`."""
+        if not synced:
+            self.sync()
         with naming(self.path, "write"):
             fd, self._fd = self._fd, -1
             system.close(fd)
@@ -292,9 +286,15 @@ def free_bytes(folder: Path) -> int:
 
 def sha256_file(path: Path, name: Path | None = None, size: int | None = None) -> str:
     """Hex sha256 of a file, or of its first `size` bytes; errors call it `name`, if it has that name only later."""
-    digest = hashlib.sha256()
     with naming(name or path, "read"), path.open("rb", buffering=0) as file:
-        while data := file.read(CHUNK if size is None else min(size, CHUNK)):
-            digest.update(data)
-            size = None if size is None else size - len(data)
+        return sha256_from(file, size)
+
+
+def sha256_from(file: FileIO, size: int | None = None) -> str:
+    """Hex sha256 of the next `size` bytes of an open file, or of all to its end. They are read into one small place,
+    which stays in the cache; memory that is new for each read would have to be cleared first."""
+    digest, room = hashlib.sha256(), memoryview(bytearray(HASHED))
+    while count := file.readinto(room if size is None else room[: min(size, HASHED)]):
+        digest.update(room[:count])
+        size = None if size is None else size - count
     return digest.hexdigest()

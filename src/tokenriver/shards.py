@@ -4,18 +4,17 @@ A shard gets its name only after what the disk gives back was compared with the 
 disk and comparing go on side by side.
 """
 
-import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from io import FileIO
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 from tokenriver.assembly import Parts, Segment, ids_of
-from tokenriver.files import AtomicFile, naming, remove, sha256_file, temporary_name
+from tokenriver.files import AtomicFile, naming, remove, sha256_file, sha256_from, temporary_name
 from tokenriver.formats import llmc
 from tokenriver.formats._docindex import index_path, pack_index
 from tokenriver.manifest import ShardInfo
@@ -73,7 +72,7 @@ class ShardMaker:
                 self._compare(job, header)
                 synced.result()
                 sha256 = hashed.result()
-            file.commit()
+            file.commit(synced=True)
         except BaseException:
             file.discard()
             raise
@@ -100,7 +99,7 @@ class ShardMaker:
             file.write(header)
         return num_ids
 
-    def _open(self, unit: int) -> BinaryIO:
+    def _open(self, unit: int) -> FileIO:
         path = self._parts.receipts[unit].path(self._parts.folder)
         with naming(path, "read"):
             return path.open("rb", buffering=0)
@@ -115,15 +114,15 @@ class ShardMaker:
                 if not self._same(shard, unit, list(segments)):
                     self._refuse(job, unit)
 
-    def _same(self, shard: BinaryIO, unit: int, segments: list[Segment]) -> bool:
+    def _same(self, shard: FileIO, unit: int, segments: list[Segment]) -> bool:
         """Are the shard's next ids those of the unit: a whole part's by the receipt's digest, some of one by the part's
         own bytes, and the part's by the receipt's digest, once."""
         receipt = self._parts.receipts[unit]
         size = receipt.num_ids * self._item
         if ids_of(segments) == receipt.num_ids:
-            return _sha256_of(shard, size) == receipt.ids_sha256
+            return sha256_from(shard, size) == receipt.ids_sha256
         with self._open(unit) as part:
-            if unit not in self._intact and _sha256_of(part, size) != receipt.ids_sha256:
+            if unit not in self._intact and sha256_from(part, size) != receipt.ids_sha256:
                 return False
             self._intact.add(unit)
             for segment in segments:
@@ -166,15 +165,7 @@ def _after(segments: list[Segment], ids: int) -> Iterator[Segment]:
             yield replace(segment, start=segment.start + skip)
 
 
-def _sha256_of(file: BinaryIO, size: int) -> str:
-    digest = hashlib.sha256()
-    while size and (data := file.read(min(size, READ_BYTES))):
-        digest.update(data)
-        size -= len(data)
-    return digest.hexdigest()
-
-
-def _equal(shard: BinaryIO, part: BinaryIO, size: int) -> bool:
+def _equal(shard: FileIO, part: FileIO, size: int) -> bool:
     while size:
         data = shard.read(min(size, READ_BYTES))
         if not data or part.read(len(data)) != data:

@@ -21,6 +21,13 @@ def test_count_is_the_naive_one(texts: list[str], tokens: list[str]) -> None:
     assert _encoding.count_spelled([text.encode() for text in texts], spelled) == wanted
 
 
+@given(st.binary(max_size=40), st.binary(min_size=1, max_size=2), st.sampled_from([0, 255, 256 * 5, 256 * 40]))
+def test_a_rare_byte_finds_the_head_of_a_token(text: bytes, head: bytes, filling: int) -> None:
+    """With filling the search by the rare byte is begun, and goes on to the other search where that byte is common."""
+    for whole in (text + b"." * filling, b"." * filling + text, head[-1:] * filling + text, text + head[:1] * filling):
+        assert _encoding._holds(whole, head) == (head in whole)
+
+
 @pytest.mark.usefixtures("quick_disk")
 @pytest.mark.parametrize("workers", [None, 1])
 def test_a_build_counts_them(tmp_path: Path, workers: int | None) -> None:

@@ -249,6 +249,17 @@ def test_a_nursery_begun_before_is_the_builds(tmp_path: Path, rows: Path, starte
     assert unused.process.returncode is not None
 
 
+def test_a_nursery_may_be_told_later_which_tokenizer_it_is(tmp_path: Path, rows: Path, started: list[Pool]) -> None:
+    with Nursery(2, None) as begun:
+        small_build(rows, tmp_path / "out", **{**OPTIONS, "workers": begun})
+        assert [pool._nursery for pool in started] == [begun]
+    small_build(rows, tmp_path / "undisturbed", unit_bytes=2048)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+    with Nursery(2, None) as unused:
+        assert unused.process.poll() is None
+    assert unused.process.returncode == -signal.SIGKILL
+
+
 def test_a_tokenizer_of_someone_elses_is_loaded_by_every_worker(
     tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch, started: list[Pool]
 ) -> None:

@@ -1,10 +1,7 @@
 """Turn text into a corpus of token ids: exact, parallel, and safe to stop at any moment."""
 
 import importlib
-import os
 import time
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -12,8 +9,8 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment, _output, _report
 from tokenriver.commands import _options as option
-from tokenriver.defaults import CHARACTERS, SMALL_INPUT, TOKENIZER, UNIT_BYTES
-from tokenriver.engines.nursery import Nursery, TokenizerName
+from tokenriver.defaults import UNIT_BYTES
+from tokenriver.engines.nursery import Nursery
 
 Inputs = Annotated[
     list[str], typer.Argument(metavar="INPUT...", help="Files, folders, globs or URLs.", show_default=False)
@@ -21,6 +18,7 @@ Inputs = Annotated[
 
 
 def run(
+    context: typer.Context,
     inputs: Inputs,
     out: option.Out,
     tokenizer: option.Tokenizer = None,
@@ -62,9 +60,8 @@ def run(
     if any("://" in word for word in inputs):
         inputs = importlib.import_module("tokenriver.commands._fetch").local(inputs)  # only where something is remote
     search = _environment.tokenizer_folders()
-    known = tokenizer or (TOKENIZER if like is None else None)
-    known = None if known == CHARACTERS else known  # its vocabulary is that of the inputs, which nobody has read yet
-    with _early(inputs, workers, known, encoder) as early, _output.progress(f"building {out}") as report:
+    early: Nursery | None = context.obj  # begun before the words were understood, perhaps wrongly
+    with _output.progress(f"building {out}") as report:
         result = tokenriver.build(
             inputs,
             out,
@@ -82,7 +79,7 @@ def run(
             filter=filter or (),
             shard_tokens=shard_tokens,
             unit_bytes=unit_bytes,
-            workers=early or workers,
+            workers=early if early is not None and workers in (None, early.count) else workers,
             source=source,
             text_field=text_field,
             separator=separator,
@@ -102,18 +99,3 @@ def run(
     else:
         _output.heading(str(out))
         _report.built(values, time.perf_counter() - begin)
-
-
-def _early(
-    inputs: Sequence[str], workers: int | None, tokenizer: str | None, encoder: str
-) -> AbstractContextManager[Nursery | None]:
-    """Workers that start while the build itself is still being imported, where it is sure to want them and their
-    tokenizer is known without asking a preset."""
-    if workers is None:
-        sizes = [os.path.getsize(path) for path in inputs if os.path.isfile(path)]
-        if len(sizes) == len(inputs) and sum(sizes) >= SMALL_INPUT:
-            workers = os.cpu_count() or 1
-    if workers is None or workers < 1 or tokenizer is None:
-        return nullcontext()
-    search = tuple(str(folder) for folder in _environment.tokenizer_folders())
-    return Nursery(workers, TokenizerName(tokenizer, search, encoder))

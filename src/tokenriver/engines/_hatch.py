@@ -1,8 +1,8 @@
 """The other side of a nursery: load what every worker needs, fork the workers, and tell how each of them ends.
 
-Standard input says nothing: when it closes, the caller has no more use for the workers, or is dead, and whoever is
-left is killed. Standard output: {"born": pids, ...} or {"error": ..., "text": ...}, then {"ended": number, "code": ...}
-for each.
+Standard input says which tokenizer it is, a line of JSON, and then nothing: when it closes, the caller has no more use
+for the workers, or is dead, and whoever is left is killed. Standard output: {"born": pids, ...} or {"error": ...,
+"text": ...}, then {"ended": number, "code": ...} for each.
 """
 
 import gc
@@ -24,24 +24,24 @@ from tokenriver.engines._pipe import send
 from tokenriver.tokenizer import is_foreign, load_tokenizer
 from tokenriver.types import Tokenizer
 
-KEPT_BYTES = 31 << 20
-"""glibc gives freed memory back to the system, which clears it each time anew, unless a block as large as this (its
-limit) was freed once; other libraries take no notice."""
 Given = Mapping[str, Any]
 
 
 def main(given: str) -> None:
     """Fork the workers that `given` (a JSON object) asks for; the last one serves the gate."""
-    head = json.loads(given)
     stdout = io.FileIO(os.dup(1), "wb")
     os.dup2(2, 1)  # nothing but messages may go to the parent
+    asked = _line()
+    if not asked:
+        return
+    head = json.loads(given) | json.loads(asked)
     try:
         tokenizer, notes = _loaded(head)
     except Exception as error:
         worker.report(stdout, error)
         return
     gc.freeze()
-    bytearray(KEPT_BYTES)
+    worker.keep_memory()
     pids: list[int] = []
     for number in range(len(head["pipes"])):
         pid = os.fork()
@@ -54,6 +54,17 @@ def main(given: str) -> None:
     encoder = None if tokenizer is None else tokenizer.encoder
     _send(stdout, {"born": pids, "encoder": encoder, "warnings": notes})
     _wait(stdout, pids)
+
+
+def _line() -> bytes:
+    """What standard input says; nothing if it closes before."""
+    line = b""
+    while not line.endswith(b"\n"):
+        more = os.read(0, 1 << 16)
+        if not more:
+            return b""
+        line += more
+    return line
 
 
 def _loaded(head: Given) -> tuple[Tokenizer | None, list[str]]:

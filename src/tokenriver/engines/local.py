@@ -21,7 +21,7 @@ from tokenriver.engines._pipe import receive, send
 from tokenriver.engines._unit import Job, Outcome, Unreadable, Work, run_unit
 from tokenriver.engines.gate import Gate
 from tokenriver.engines.nursery import Ends, Nursery
-from tokenriver.engines.worker import job_to_json, read_reply, work_to_json
+from tokenriver.engines.worker import job_to_json, keep_memory, read_reply, work_to_json
 from tokenriver.errors import RiverError
 from tokenriver.types import Tokenizer
 
@@ -47,6 +47,7 @@ class Pool:
         *ends, last = nursery.ends
         self._members = [_Member(number, pair, self._fates) for number, pair in enumerate(ends)]
         self.gate = Gate(nursery.count, last, self._fates)
+        self._desks: memoryview | None = None
 
     def born(self) -> Born:
         """The processes, once they are there; raises what kept them from being born."""
@@ -57,9 +58,10 @@ class Pool:
         error, after which units in progress are abandoned."""
         todo: queue.Queue[Job | None] = queue.Queue(len(self._members))
         run = _Run(todo, work, seen)
-        desks = _desks(self._nursery, work.unit_bytes)
+        self._desks = _desks(self._nursery, work.unit_bytes)
+        keep_memory()
         for member in self._members:
-            member.start(run, desks)
+            member.start(run, self._desks)
         try:
             for job in jobs:
                 run.offer(job)
@@ -73,7 +75,14 @@ class Pool:
         run.raise_failure()
 
     def dismiss(self) -> None:
-        """Nothing more will be asked of anybody; what is waited for at the end ends meanwhile."""
+        """Nothing more will be asked of anybody; what is waited for at the end ends meanwhile. The shared memory is let
+        go of first: to give it back takes a while, and the last who has it pays."""
+        if self._desks is not None:
+            memory = self._desks.obj
+            assert isinstance(memory, mmap.mmap)
+            self._desks.release()
+            memory.close()
+        self._nursery.forget_memory()
         self._nursery.kill()
 
     def _join(self, *, kill: bool) -> None:

@@ -1,8 +1,9 @@
 """Workers before anybody has asked for anything: one fresh interpreter loads all that a worker needs and then forks.
 
 What every worker needs (numpy, the native encoder, its rank table: half a second of a core) is loaded once, while the
-build itself is still importing and planning; this file therefore imports next to nothing. The interpreter is a new one
-and has one thread, so its forks are safe whatever the caller's process does, and the caller's script is not run again.
+build itself is still importing and planning; this file therefore imports next to nothing. Which tokenizer it is may be
+said later, so that the loading begins before the command line is understood. The interpreter is a new one and has one
+thread, so its forks are safe whatever the caller's process does, and the caller's script is not run again.
 `_hatch` is the other side.
 """
 
@@ -51,12 +52,13 @@ class Ends:
 
 class Nursery:
     """`count` workers and one more process for the gate, all starting up; a context manager, since it owns processes.
+    Without a name they wait for `call`.
 
     `memory` is a file in memory that all of them share (None where the system has none): text goes to them by it."""
 
-    def __init__(self, count: int, name: TokenizerName) -> None:
+    def __init__(self, count: int, name: TokenizerName | None) -> None:
         self.count = count
-        self.name = name
+        self.name: TokenizerName | None = None
         self.memory = os.memfd_create("tokenriver", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
         theirs: list[tuple[int, int]] = []
         self.ends: list[Ends] = []
@@ -64,18 +66,30 @@ class Nursery:
             (read, to), (back, write) = os.pipe(), os.pipe()
             theirs.append((read, write))
             self.ends.append(Ends(FileIO(to, "wb"), FileIO(back, "rb")))
-        given = {"load": name.name, "search": name.search, "encoder": name.encoder}
         inherited = [end for pair in theirs for end in pair] + ([] if self.memory is None else [self.memory])
         try:
-            self.process = _start_process(json.dumps({**given, "pipes": theirs, "memory": self.memory}), inherited)
+            self.process = _start_process(json.dumps({"pipes": theirs, "memory": self.memory}), inherited)
         finally:
             for end in inherited:
                 if end != self.memory:
                     os.close(end)
+        if name is not None:
+            self.call(name)
+
+    def call(self, name: TokenizerName) -> None:
+        """Say which tokenizer is wanted, once."""
+        assert self.name is None, "a nursery has one tokenizer"
+        assert self.process.stdin is not None
+        self.name = name
+        given = {"load": name.name, "search": name.search, "encoder": name.encoder}
+        with suppress(OSError):  # it has died, which those who wait for its workers will be told
+            self.process.stdin.write(json.dumps(given).encode() + b"\n")
 
     def kill(self) -> None:
         """End all that is still alive."""
         assert self.process.stdin is not None
+        if self.name is None:
+            self.process.kill()  # it has no workers yet, and is still loading what nobody will use
         with suppress(OSError):
             self.process.stdin.close()  # the sign for it
 
@@ -87,6 +101,10 @@ class Nursery:
             ends.close()
         self.process.wait()
         self.process.stdout.close()
+        self.forget_memory()
+
+    def forget_memory(self) -> None:
+        """Let go of the shared memory."""
         if self.memory is not None:
             os.close(self.memory)
             self.memory = None

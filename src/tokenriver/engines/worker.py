@@ -30,6 +30,7 @@ from tokenriver.streams import BLOCK
 from tokenriver.types import Piece, SourceOptions, Tokenizer
 from tokenriver.units import Lot
 
+KEPT_BYTES = 31 << 20
 Load = Callable[[], Tokenizer]
 
 
@@ -50,6 +51,12 @@ def serve(stdin: IO[bytes], stdout: io.FileIO, load: Load, memory: int | None) -
                 desk.take(*message)
             except Exception as error:
                 committer.submit(report, stdout, error)
+
+
+def keep_memory() -> None:
+    """glibc gives freed memory back to the system, which clears it each time anew, unless a block as large as this (its
+    limit) was freed once; other libraries take no notice. Nothing is written to the block: it costs nothing."""
+    bytes(KEPT_BYTES)
 
 
 def _listen(stdin: IO[bytes], inbox: "queue.SimpleQueue[Message]") -> None:

@@ -1,0 +1,36 @@
+"""Workers of a build that begin to load what they need before the command line itself is loaded, which takes a third as
+long. What is wanted is guessed from the bare words; a wrong guess costs a process that is ended again.
+"""
+
+import importlib
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tokenriver.defaults import SMALL_INPUT
+
+if TYPE_CHECKING:
+    from tokenriver.engines.nursery import Nursery
+
+
+def begin(words: Sequence[str]) -> "AbstractContextManager[Nursery | None]":
+    """The workers that these words (without the program's name) will want; a context manager, which ends them."""
+    count = guess(words)
+    if not count:
+        return nullcontext()
+    nursery: Nursery = importlib.import_module("tokenriver.engines.nursery").Nursery(count, None)
+    return nursery
+
+
+def guess(words: Sequence[str]) -> int:
+    """How many workers the words ask for: one a core where no number is given and the files among them are large."""
+    if words[:1] != ["build"] or not {"-h", "--help"}.isdisjoint(words):
+        return 0
+    asked = [value for name, value in pairwise(words) if name == "--workers"]
+    asked += [word.partition("=")[2] for word in words if word.startswith("--workers=")]
+    if asked:
+        return int(asked[-1]) if asked[-1].isdecimal() else 0
+    size = sum(os.path.getsize(word) for word in words if os.path.isfile(word))
+    return (os.cpu_count() or 1) if size >= SMALL_INPUT else 0
