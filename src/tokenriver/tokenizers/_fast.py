@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gigatoken.gigatoken_rs import (
     BPETokenizer,
+    BytesSource,
     PadTruncate,
     SentencePieceTokenizer,
     TextFileSource,
@@ -157,7 +158,8 @@ class FastEncoder(NamedTuple):
         """Ids of the parts with a marker's id between each two, and where those are."""
         joined = _MARKER.join(parts)
         if self.beside:
-            ids: Ids = self.native().encode_batch_padded([joined], _AS_IT_IS, parallel=False)[0][0]
+            source = BytesSource([joined])  # given a list, it imports a large package to see if it is one of its arrays
+            ids: Ids = self.native().encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
         else:
             ids = self.native().encode(joined)
         marks = np.flatnonzero(ids == self.marker)
