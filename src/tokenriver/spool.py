@@ -155,13 +155,17 @@ def _forget(folder: Path) -> None:
             files.remove(folder / name)
 
 
-def num_trained(lengths: Int64, mask: Bools) -> Int64:
-    """(k,) trained ids of examples of these lengths, whose masks lie end to end. The first id of an example does not
-    count: where examples stay whole it is nobody's target."""
-    places, ends = np.flatnonzero(mask), np.cumsum(lengths)
-    upto, first = np.searchsorted(places, ends), np.searchsorted(places, np.minimum(ends - lengths + 1, ends))
-    trained: Int64 = upto - first
-    return trained
+def have_trained(lengths: Int64, mask: Bools) -> Bools:
+    """(k,) has each of the examples of these lengths, whose masks lie end to end, a trained id? The first id of an
+    example does not count: where examples stay whole it is nobody's target."""
+    ends, some = np.cumsum(lengths), lengths > 1
+    bounds = np.stack([ends - lengths + 1, ends], 1)[some].ravel()
+    if len(bounds) and bounds[-1] == len(mask):
+        bounds = bounds[:-1]  # the last reaches to the end
+    found = np.zeros(len(lengths), np.bool_)
+    if len(bounds):
+        found[some] = np.bitwise_or.reduceat(mask, bounds)[::2]
+    return found
 
 
 class _Spool:
@@ -189,7 +193,7 @@ class _Spool:
         if int(batch.ids.max(initial=0)) > limit:
             raise LimitError(f"id: got {int(batch.ids.max())}, expected at most {limit}; choose a wider dtype")
         assert len(batch.ids) == len(mask) == int(batch.lengths.sum()), "as many ids as the lengths say"
-        idle = np.flatnonzero(num_trained(batch.lengths, mask) == 0)
+        idle = np.flatnonzero(~have_trained(batch.lengths, mask))
         if len(idle):
             raise LimitError(f"example {int(idle[0])} of a batch: got no trained id, expected some; drop and count it")
 
