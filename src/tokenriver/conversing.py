@@ -109,7 +109,7 @@ def encode_records(
 def _parts(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[_Part]:
     for source, file in enumerate(files):
         renderer = _Renderer(file, chat, wanted, tally)
-        for rows in read_records(file, SourceOptions()):
+        for rows in read_records(file, SourceOptions(), partial(tally.raw, source)):
             yield _Part(source, file, rows, renderer.chunk(rows))
 
 

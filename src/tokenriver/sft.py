@@ -181,9 +181,10 @@ def _native(request: _Request) -> SftReport:
         if not isinstance(writer, Manifest):
             tally = ListingTally(out / BUILD_FOLDER / BAD_ROWS_NAME, request.limits)
             _fill(request, writer, tally)
+            rows = [tally.rows[n] for n in range(len(request.inputs))]
             writer.commit(
                 tokenizer=tokenizer_info(tokenizer),
-                sources=source_infos(request.inputs, [tally.rows[n] for n in range(len(request.inputs))]),
+                sources=source_infos(request.inputs, rows, tally.digests(request.inputs)),
                 balance=tally.balance(),
                 shard_tokens=request.shard_tokens,
                 bad_rows=tally.path if tally.bad else None,

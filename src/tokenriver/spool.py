@@ -9,8 +9,10 @@ folder, so that memory stays small; the manifest is written last, and a run that
 call. What comes out depends on the order of the examples alone, never on the batches in which they came.
 """
 
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +36,17 @@ NAME = "tokens"
 _COLUMNS = {"mask": "bool", "lengths": "<i8", "records": "<i8", "sources": "<i4"}
 
 
-def source_infos(inputs: Sequence[InputFile], rows: Sequence[int]) -> list[SourceInfo]:
-    """Inputs as a manifest lists them; `rows` were read of each."""
+def source_infos(
+    inputs: Sequence[InputFile], rows: Sequence[int], digests: Mapping[int, str] | None = None
+) -> list[SourceInfo]:
+    """Inputs as a manifest lists them; `rows` were read of each. `digests` are the sha256 of those, by number, of which
+    it is known."""
+    known = digests or {}
     return [
-        SourceInfo(file.name, file.size, files.sha256_file(file.path), file.kind, file.compression, count)
-        for file, count in zip(inputs, rows, strict=True)
+        SourceInfo(
+            file.name, file.size, known.get(n) or files.sha256_file(file.path), file.kind, file.compression, count
+        )
+        for n, (file, count) in enumerate(zip(inputs, rows, strict=True))
     ]
 
 
@@ -168,19 +176,43 @@ def have_trained(lengths: Int64, mask: Bools) -> Bools:
     return found
 
 
+class _Scratch:
+    """A file that this run alone reads, if it comes so far: it has no digest, and nobody waits until it is on the
+    disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with files.naming(path, "create"):
+            self._fd = files.system.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def write(self, data: memoryview) -> None:
+        """Append all of it."""
+        rest = data.cast("B") if data.nbytes else memoryview(b"")
+        with files.naming(self._path, "write"):
+            while len(rest):
+                count = files.system.write(self._fd, rest)
+                if count <= 0:
+                    raise OSError(errno.EIO, f"the system took {count} bytes")
+                rest = rest[count:]
+
+    def close(self) -> None:
+        with files.naming(self._path, "write"):
+            files.system.close(self._fd)
+
+
 class _Spool:
     """The examples of one split as columns in files of the hidden folder."""
 
     def __init__(self, folder: Path, split: str, dtype: str, opened: ExitStack) -> None:
         self._dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
         self._paths = {name: folder / f"{split}.{name}" for name in ("ids", *_COLUMNS)}
-        self._files = {name: opened.enter_context(files.AtomicFile(path)) for name, path in self._paths.items()}
+        self._files = {name: opened.enter_context(closing(_Scratch(path))) for name, path in self._paths.items()}
         self.ids = self.examples = self.trained = 0
 
     def add(self, batch: TokenBatch, records: Int64, sources: Int32) -> None:
         mask = batch.loss_mask if batch.loss_mask is not None else np.ones(len(batch.ids), np.bool_)
         self._check(batch, mask)
-        columns = (batch.ids.astype(self._dtype), mask, batch.lengths, records, sources)
+        columns = (batch.ids.astype(self._dtype, copy=False), mask, batch.lengths, records, sources)
         for name, column in zip(self._paths, columns, strict=True):
             dtype = column.dtype if name == "ids" else np.dtype(_COLUMNS[name])
             self._files[name].write(np.ascontiguousarray(column, dtype).data)
