@@ -42,7 +42,7 @@ def test_columns_give_what_messages_give(
     options: dict[str, Any] = {"tokenizer": "byte", "train": train, "max_bad": 1.0, "val_fraction": 0.0}
     found = tr.sft(path, folder / "columns", **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry.load("examples", "sft").Reader, "turns", lambda reader, record: None)
+        patch.setattr(registry.load("examples", "sft").Reader, "talks", lambda reader, records: None)
         expected = tr.sft(path, folder / "messages", **options)
     assert found.balance == expected.balance
     assert files_of(folder / "columns") == files_of(folder / "messages")
@@ -60,7 +60,7 @@ def test_the_split_is_that_of_messages(tmp_path: Path, monkeypatch: pytest.Monke
     path = write(tmp_path / "a.jsonl", [{"messages": talk} for talk in talks])
     options: dict[str, Any] = {"tokenizer": "byte", "val_fraction": 0.5}
     report = tr.sft(path, tmp_path / "columns", **options)
-    monkeypatch.setattr(registry.load("examples", "sft").Reader, "turns", lambda reader, record: None)
+    monkeypatch.setattr(registry.load("examples", "sft").Reader, "talks", lambda reader, records: None)
     tr.sft(path, tmp_path / "messages", **options)
     assert sorted(report.splits) == ["train", "val"]
     assert files_of(tmp_path / "columns") == files_of(tmp_path / "messages")

@@ -13,7 +13,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # a room imports only from rooms in lines above its own; a folder is one room
 LADDER = (
     ("errors",),
-    ("types", "registry", "files", "defaults", "recent"),
+    ("types", "registry", "files", "defaults", "recent", "lanes"),
     ("extents", "hashing", "splitmix", "pointwise", "messages", "filterrules", "lossmask", "mersenne", "answers"),
     ("storage", "choicedata", "forms"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),

@@ -14,7 +14,7 @@ from command_line import tokenriver
 from small_builds import files_of
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError
 from tokenriver.manifest import Manifest, SourceInfo, read_manifest, tokenizer_info
-from tokenriver.spool import ExampleWriter, num_trained, write_examples
+from tokenriver.spool import ExampleWriter, have_trained, write_examples
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import IGNORE, TokenBatch
 
@@ -127,7 +127,7 @@ def test_a_run_that_ends_early_leaves_no_corpus_and_the_next_makes_it(tmp_path: 
 
 
 def test_what_cannot_be_an_example(tmp_path: Path, quick_disk: None) -> None:
-    assert num_trained(np.array([2, 0, 3]), np.array([1, 0, 0, 1, 1], np.bool_)).tolist() == [0, 0, 2]
+    assert have_trained(np.array([2, 0, 3]), np.array([1, 0, 0, 1, 1], np.bool_)).tolist() == [False, False, True]
     idle = TokenBatch(np.arange(5, dtype=np.uint32), np.array([3, 2]), np.array([0, 0, 1, 1, 0], np.bool_))
     wide = TokenBatch(np.array([1, 70_000], np.uint32), np.array([2]))
     with write_examples(tmp_path / "c", PLAN, dtype="uint16") as writer:

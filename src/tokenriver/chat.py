@@ -18,7 +18,7 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.errors import InputError, refuse_name
-from tokenriver.forms import Filled, Form, Turns, form_of, joined, marks, spell
+from tokenriver.forms import Filled, Form, Talks, form_of, joined, marks, spell
 from tokenriver.messages import BOS, EOS, SPECIAL, Message, Rendered, Template
 from tokenriver.types import Json, TokenBatch, Tokenizer
 
@@ -103,10 +103,17 @@ class Chat:
         ]
         return "".join(parts)
 
-    def fill(self, turns: Turns) -> Filled | None:
-        """What `render` makes of a conversation of texts alone, sooner; None where only `render` can tell."""
-        form = self._forms.get(turns.roles) or self._form(turns.roles)
-        return form and form.fill(turns.contents)
+    def fill(self, talks: Talks) -> Filled | None:
+        """What `render` makes of conversations of texts alone, sooner; None where only `render` can tell."""
+        forms = self._forms
+        texts, used = list[str](), list[Form]()
+        for roles, contents in talks.each():
+            form = forms.get(roles) or self._form(roles)
+            if form is None:
+                return None
+            used.append(form)
+            texts += form.fill(contents)
+        return Filled(texts, joined(form.ends for form in used), [len(form.texts) for form in used])
 
     def encode(self, conversations: Sequence[Rendered | Filled]) -> TokenBatch:
         """Ids of k rendered conversations, their lengths, and which ids are trained."""
@@ -125,7 +132,8 @@ class Chat:
         ends = np.cumsum(lengths)
         mask = np.repeat(trained, lengths)
         mask[ends[~bare] - 1] = ends_trained[~bare]
-        bounds = np.append(0, ends)[np.cumsum([len(one.texts) for one in spelled], dtype=np.int64)]
+        sizes = np.fromiter(chain.from_iterable([one.sizes for one in spelled]), np.int64)
+        bounds = np.append(0, ends)[np.cumsum(sizes)]
         return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
 
     def _spelled(self, rendered: Rendered) -> Filled:

@@ -1,12 +1,10 @@
 """Raw records -> encoded examples: each read by its shape, rendered by a template, encoded chunk by chunk.
 
-A record that gives no example is told of with the reason, and so is what was cut or left out of the others. A thread
-encodes one chunk while the next is read and rendered, where the encoder does without the interpreter's lock.
+A record that gives no example is told of with the reason, and so is what was cut or left out of the others. Threads
+encode some chunks while the next is read and rendered, where the encoder does without the interpreter's lock.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -16,18 +14,17 @@ import orjson
 
 from tokenriver import registry
 from tokenriver.chat import Chat
-from tokenriver.errors import InputError, RiverError
-from tokenriver.forms import Filled, Turns
+from tokenriver.errors import InputError
+from tokenriver.forms import Filled, Talks
 from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
+from tokenriver.lanes import in_lanes
 from tokenriver.messages import Message, Rendered
 from tokenriver.records import LONE_SURROGATE, Fault, Records, read_records
-from tokenriver.spool import num_trained
+from tokenriver.spool import have_trained
 from tokenriver.tally import ListingTally
 from tokenriver.types import Bools, Int64, Json, SourceOptions, TokenBatch
 
-AHEAD = 1
-"""Chunks that are read and rendered while one is encoded."""
 NOTHING = "nothing-to-train"
 TOO_LONG = "too-long"
 CUT_AWAY = "answer-cut-away"
@@ -41,9 +38,9 @@ class RecordReader(Protocol):
     def read(self, record: Json) -> tuple[list[Message], Sequence[Json], Sequence[str]]:
         """Messages, tools, and what was left out of them."""
 
-    def turns(self, record: Json) -> Turns | None:
-        """The same sooner, for a record of which that is messages with a role and a content each and nothing else; None
-        for what only `read` can tell."""
+    def talks(self, records: Sequence[object]) -> Talks | None:
+        """The same sooner, for records of which that is messages with a role and a content each and nothing else; None
+        if only `read` can tell it of any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +68,22 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """What can be encoded of some rows: conversations, the rows' places, and whether each is held out; and what is
-    wrong with other rows."""
+    """What can be encoded of some rows: conversations, the places of their rows, and whether each is held out; and what
+    is wrong with other rows."""
 
     rendered: list[Rendered | Filled]
     places: Int64
     held: Bools
+    faults: dict[int, Fault]
+
+
+class _Made(NamedTuple):
+    """What was made so far of the rows of a chunk: conversations, their rows' places, what they say if it decides the
+    split, and what is wrong with other rows."""
+
+    rendered: list[Rendered | Filled]
+    places: list[int]
+    said: list[bytes]
     faults: dict[int, Fault]
 
 
@@ -89,40 +96,25 @@ class _Part(NamedTuple):
     chunk: _Chunk
 
 
-def encode_records(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[Examples]:
-    """The examples of all inputs, in order. InputError for an input that cannot be read, or whose shape is unknown;
-    MismatchError if the fast encoder is not what its reference is."""
-    chat.self_check()
+def encode_records(
+    files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally, lanes: int
+) -> Iterator[Examples]:
+    """The examples of all inputs, in order; so many threads encode. InputError for an input that cannot be read, or
+    whose shape is unknown; MismatchError if the fast encoder is not what its reference is."""
     parts = _parts(files, chat, wanted, tally)
-    waiting: deque[tuple[_Part, Callable[[], TokenBatch]]] = deque()
-    failure: RiverError | None = None
-    more = True
-    with ThreadPoolExecutor(1) as thread:
-        while more or waiting:
-            try:
-                part = next(parts, None)
-            except RiverError as error:  # what was read before comes first
-                failure, part = error, None
-            more = part is not None
-            if part is not None:
-                encode = partial(_encoded, chat, part.chunk)
-                waiting.append((part, thread.submit(encode).result if chat.threaded else encode))
-            if waiting and (not more or len(waiting) > AHEAD):
-                begun, batch = waiting.popleft()
-                yield _ended(begun, batch(), wanted, tally)
-    if failure is not None:
-        raise failure
+    for part, batch in in_lanes(parts, partial(_encoded, chat), chat.self_check, lanes if chat.threaded else 0):
+        yield _ended(part, batch, wanted, tally)
 
 
 def _parts(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[_Part]:
     for source, file in enumerate(files):
         renderer = _Renderer(file, chat, wanted, tally)
-        for rows in read_records(file, SourceOptions()):
+        for rows in read_records(file, SourceOptions(), partial(tally.raw, source)):
             yield _Part(source, file, rows, renderer.chunk(rows))
 
 
-def _encoded(chat: Chat, chunk: _Chunk) -> TokenBatch:
-    return chat.encode(chunk.rendered) if chunk.rendered else EMPTY
+def _encoded(chat: Chat, part: _Part) -> TokenBatch:
+    return chat.encode(part.chunk.rendered) if part.chunk.rendered else EMPTY
 
 
 def _ended(part: _Part, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> Examples:
@@ -148,27 +140,43 @@ class _Renderer:
 
     def chunk(self, rows: Records) -> _Chunk:
         """What can be encoded of some rows."""
-        rendered: list[Rendered | Filled] = []
-        places, talks = [], []
-        faults: dict[int, Fault] = {}
+        made = _Made([], [], [], {})
+        self._add(made, rows.rows, 0)
         hashed = self._fraction > 0
-        for place, row in enumerate(rows.rows):
-            found = row if isinstance(row, Fault) else self._render(row)
-            if isinstance(found, Fault):
-                faults[place] = found
-                continue
-            rendered.append(found[0])
-            places.append(place)
-            if hashed:
-                talks.append(_content(found[1]))
-        held = held_out(talks, self._fraction) if hashed else np.zeros(len(rendered), np.bool_)
-        return _Chunk(rendered, np.array(places, np.int64), held, faults)
+        held = held_out(made.said, self._fraction) if hashed else np.zeros(len(made.places), np.bool_)
+        return _Chunk(made.rendered, np.array(made.places, np.int64), held, made.faults)
 
-    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered | Filled, Turns | list[Message]]:
+    def _add(self, made: "_Made", rows: Sequence[dict[str, Any] | Fault], first: int) -> None:
+        """Add rows, `first` being the place of the first: all at once if they are plain, else by halves."""
+        talks = self._reader.talks(rows)
+        filled = None if talks is None else self._chat.fill(talks)
+        if talks is not None and filled is not None:
+            made.rendered.append(filled)
+            made.places.extend(range(first, first + len(rows)))
+            if self._fraction > 0:
+                made.said.extend(map(_turns_content, talks.each()))
+        elif len(rows) > 1:
+            half = len(rows) // 2
+            self._add(made, rows[:half], first)
+            self._add(made, rows[half:], first + half)
+        else:
+            self._add_one(made, rows[0], first)
+
+    def _add_one(self, made: "_Made", row: dict[str, Any] | Fault, place: int) -> None:
+        found = row if isinstance(row, Fault) else self._render(row)
+        if isinstance(found, Fault):
+            made.faults[place] = found
+            return
+        rendered, messages = found
+        made.rendered.append(rendered)
+        made.places.append(place)
+        if self._fraction > 0:
+            made.said.append(
+                _content([[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in messages])
+            )
+
+    def _render(self, row: dict[str, Any]) -> Fault | tuple[Rendered, list[Message]]:
         try:
-            turns = self._reader.turns(row)
-            if turns is not None and (filled := self._chat.fill(turns)) is not None:
-                return filled, turns
             messages, tools, notes = self._reader.read(row)
         except self._module.Refused as refused:
             return Fault(refused.reason, refused.detail)
@@ -185,20 +193,20 @@ class _Renderer:
         return rendered, messages
 
 
-def _content(said: Turns | Sequence[Message]) -> bytes:
+def _turns_content(turns: tuple[Sequence[str], Sequence[str]]) -> bytes:
+    return _content([[role, content, None, [], None] for role, content in zip(*turns, strict=True)])
+
+
+def _content(said: list[list[Any]]) -> bytes:
     """What a conversation says, the same for equal ones: it decides the split."""
-    if isinstance(said, Turns):
-        columns: list[list[Any]] = [[role, content, None, [], None] for role, content in zip(*said, strict=True)]
-    else:
-        columns = [[m.role, m.content, m.reasoning, list(m.tool_calls), m.train] for m in said]
-    return orjson.dumps(columns, option=orjson.OPT_SORT_KEYS)
+    return orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
 
 
 def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> tuple[Bools, TokenBatch]:
     """(which examples stay, all of them): they have something to train on, and none is too long. Those with nothing are
     put among the faults."""
     assert batch.loss_mask is not None, "a chat says what is trained"
-    keep = num_trained(batch.lengths, batch.loss_mask) > 0
+    keep = have_trained(batch.lengths, batch.loss_mask)
     chunk.faults.update(dict.fromkeys(chunk.places[~keep].tolist(), Fault(NOTHING)))
     if wanted.max_length is not None:
         long = keep & (batch.lengths > wanted.max_length)
@@ -208,7 +216,7 @@ def _fitted(chunk: _Chunk, batch: TokenBatch, wanted: Wanted, tally: ListingTall
         elif long.any():
             batch = truncated(batch, wanted.max_length)
             assert batch.loss_mask is not None, "as before"
-            idle = long & (num_trained(batch.lengths, batch.loss_mask) == 0)
+            idle = long & ~have_trained(batch.lengths, batch.loss_mask)
             tally.dropped[CUT_AWAY] += int(idle.sum())
             keep &= ~idle
             tally.notes[TRUNCATED] += int((long & keep).sum())
@@ -228,5 +236,8 @@ def selected(batch: TokenBatch, keep: Bools) -> TokenBatch:
     assert batch.loss_mask is not None, "asked only of examples"
     if keep.all():
         return batch
-    ids = np.repeat(keep, batch.lengths)
-    return TokenBatch(batch.ids[ids], batch.lengths[keep], batch.loss_mask[ids])
+    edges = np.flatnonzero(np.diff(keep, prepend=False, append=False))
+    bounds = np.append(0, np.cumsum(batch.lengths))[edges]
+    runs = [slice(start, stop) for start, stop in bounds.reshape(-1, 2).tolist()] or [slice(0)]
+    ids, mask = (np.concatenate([column[run] for run in runs]) for column in (batch.ids, batch.loss_mask))
+    return TokenBatch(ids, batch.lengths[keep], mask)

@@ -5,7 +5,7 @@ with the same roles in the same order: contents are put into the places that mar
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tokenriver.messages import CONTEXT, REASONING, SPECIAL, Rendered
@@ -14,11 +14,22 @@ BARE = -1
 """No special token: what comes next is a text as well."""
 
 
-class Turns(NamedTuple):
-    """A conversation of messages that have a role and a content and nothing else."""
+class Talks(NamedTuple):
+    """Conversations of messages that have a role and a content and nothing else, as columns."""
 
     roles: tuple[str, ...]
+    """Of each message."""
     contents: Sequence[str]
+    sizes: Sequence[int]
+    """Messages of each conversation."""
+
+    def each(self) -> Iterator[tuple[tuple[str, ...], Sequence[str]]]:
+        """(roles, contents) of one conversation after another."""
+        roles, contents, start = self.roles, self.contents, 0
+        for size in self.sizes:
+            stop = start + size
+            yield roles[start:stop], contents[start:stop]
+            start = stop
 
 
 class Ends(NamedTuple):
@@ -33,10 +44,12 @@ class Ends(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """A conversation ready to be encoded."""
+    """Conversations ready to be encoded."""
 
     texts: list[str]
     ends: Ends
+    sizes: Sequence[int]
+    """Texts of each conversation."""
 
 
 class Form(NamedTuple):
@@ -50,15 +63,15 @@ class Form(NamedTuple):
     apart: slice | None
     """All those places, where they lie at equal distances and each content is encoded on its own."""
 
-    def fill(self, contents: Sequence[str]) -> Filled:
-        """The conversation of so many contents."""
+    def fill(self, contents: Sequence[str]) -> list[str]:
+        """The texts of the conversation of so many contents."""
         texts = self.texts.copy()
         if self.apart is not None:
             texts[self.apart] = contents
-            return Filled(texts, self.ends)
+            return texts
         for (place, before, after), content in zip(self.places, contents, strict=True):
             texts[place] = f"{before}{content}{after}" if before or after else content
-        return Filled(texts, self.ends)
+        return texts
 
 
 def marks(count: int) -> list[str]:
@@ -115,7 +128,7 @@ def spell(rendered: Rendered, special: Callable[[str], int], reasoning: bool) ->
     if not whole:
         ends.append(BARE)
         ends_trained.append(False)
-    return Filled(texts, Ends(ends.tobytes(), bytes(trained), bytes(ends_trained)))
+    return Filled(texts, Ends(ends.tobytes(), bytes(trained), bytes(ends_trained)), [len(texts)])
 
 
 def joined(ends: Iterable[Ends]) -> Ends:

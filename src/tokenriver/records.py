@@ -120,7 +120,7 @@ def _parsed(load_row: LoadRow, lines: Sequence[bytes], limit: int) -> tuple[list
         except ValueError:
             pass
         else:
-            if all(type(row) is dict for row in rows):
+            if set(map(type, rows)) == {dict}:
                 return rows, 0
     found = [_one(load_row, line, limit) for line in lines]
     return [row for row, _ in found], sum(mended for _, mended in found)

@@ -5,6 +5,7 @@
 A document of the corpus is one conversation, so that packing="best_fit", overflow="drop" gives rows of whole ones.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,6 +33,10 @@ LIKE = "sft-hdf5"
 OVERFLOW = ("drop", "truncate")
 SHARES = (0.0, 0.5, 0.9, 0.99, 1.0)
 DEV_FRACTION = 0.02
+MOST_WORKERS = 4
+"""Threads that one thread keeps busy by reading and rendering."""
+SMALL_INPUT = 8 << 20
+"""Stored bytes below which another encoder takes longer to load than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class _Request:
     name: str
     shard_tokens: int | None
     val_fraction: float
+    lanes: int
 
 
 def sft(
@@ -93,6 +99,7 @@ def sft(
     max_bad: float = 0.01,
     name: str = NAME,
     shard_tokens: int | None = None,
+    workers: int | None = None,
     search: Sequence[str | Path] = (),
 ) -> SftReport:
     """Make examples of the records in `inputs` (JSON lines, plain or packed, JSON arrays, Parquet) and write them to
@@ -102,7 +109,8 @@ def sft(
     the last; `reasoning`: is that trained too. An example of more than `max_length` ids is dropped or, with overflow
     "truncate", cut on the right, unless that leaves nothing to train on. `val_fraction` of the conversations, chosen
     by a hash, become the split val. `like="sft-hdf5"` writes sft_packed.h5 and sft_dev_packed.h5 instead: rows of
-    seq_len ids. Raises RiverError's children."""
+    seq_len ids. `workers` is the number of threads that encode (None: one a core, at most MOST_WORKERS, and one for
+    small inputs; 0: the calling one); it changes nothing of the result. Raises RiverError's children."""
     _check(max_length, overflow, like, val_fraction)
     found = _tokenizer(tokenizer, search)
     chat = load_chat(template, found, train=train, reasoning=reasoning)
@@ -122,8 +130,8 @@ def sft(
     options |= {"kind": "sft", "name": name, "shard_tokens": shard_tokens, "like": like}
     plan = {**options, "plans": [make_plan(sources, options, found).digest]}
     share = DEV_FRACTION if val_fraction is None else val_fraction
-    limits = BadRows(on_bad, max_bad)
-    request = _Request(folder, sources, chat, wanted, plan, limits, seq_len, name, shard_tokens, share)
+    limits, lanes = BadRows(on_bad, max_bad), _lanes(workers, sources)
+    request = _Request(folder, sources, chat, wanted, plan, limits, seq_len, name, shard_tokens, share, lanes)
     return _packed(request) if like else _native(request)
 
 
@@ -138,6 +146,15 @@ def _check(max_length: int | None, overflow: str, like: str | None, val_fraction
         raise InputError(f"val_fraction: got {val_fraction}, expected 0 or more and less than 1; give a share")
 
 
+def _lanes(workers: int | None, inputs: Sequence[InputFile]) -> int:
+    if workers is not None and workers < 0:
+        raise InputError(f"workers: got {workers}, expected 0 or more; give a number of threads, or none")
+    if workers is None:
+        small = sum(file.size for file in inputs) < SMALL_INPUT
+        return 1 if small else min(os.cpu_count() or 1, MOST_WORKERS)
+    return workers
+
+
 def _tokenizer(given: str | Path | Tokenizer, search: Sequence[str | Path]) -> Tokenizer:
     return load_tokenizer(given, search=tuple(map(Path, search))) if isinstance(given, str | Path) else given
 
@@ -146,7 +163,7 @@ def _fill(request: _Request, writer: ExampleWriter, tally: ListingTally) -> None
     """Give all examples to a writer, and see that there are enough."""
     kept = 0
     with tally:
-        for examples in encode_records(request.inputs, request.chat, request.wanted, tally):
+        for examples in encode_records(request.inputs, request.chat, request.wanted, tally, request.lanes):
             for split, here in (("train", ~examples.held), ("val", examples.held)):
                 records = examples.records[here]
                 if len(records):
@@ -164,9 +181,10 @@ def _native(request: _Request) -> SftReport:
         if not isinstance(writer, Manifest):
             tally = ListingTally(out / BUILD_FOLDER / BAD_ROWS_NAME, request.limits)
             _fill(request, writer, tally)
+            rows = [tally.rows[n] for n in range(len(request.inputs))]
             writer.commit(
                 tokenizer=tokenizer_info(tokenizer),
-                sources=source_infos(request.inputs, [tally.rows[n] for n in range(len(request.inputs))]),
+                sources=source_infos(request.inputs, rows, tally.digests(request.inputs)),
                 balance=tally.balance(),
                 shard_tokens=request.shard_tokens,
                 bad_rows=tally.path if tally.bad else None,

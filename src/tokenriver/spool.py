@@ -9,8 +9,10 @@ folder, so that memory stays small; the manifest is written last, and a run that
 call. What comes out depends on the order of the examples alone, never on the batches in which they came.
 """
 
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +36,17 @@ NAME = "tokens"
 _COLUMNS = {"mask": "bool", "lengths": "<i8", "records": "<i8", "sources": "<i4"}
 
 
-def source_infos(inputs: Sequence[InputFile], rows: Sequence[int]) -> list[SourceInfo]:
-    """Inputs as a manifest lists them; `rows` were read of each."""
+def source_infos(
+    inputs: Sequence[InputFile], rows: Sequence[int], digests: Mapping[int, str] | None = None
+) -> list[SourceInfo]:
+    """Inputs as a manifest lists them; `rows` were read of each. `digests` are the sha256 of those, by number, of which
+    it is known."""
+    known = digests or {}
     return [
-        SourceInfo(file.name, file.size, files.sha256_file(file.path), file.kind, file.compression, count)
-        for file, count in zip(inputs, rows, strict=True)
+        SourceInfo(
+            file.name, file.size, known.get(n) or files.sha256_file(file.path), file.kind, file.compression, count
+        )
+        for n, (file, count) in enumerate(zip(inputs, rows, strict=True))
     ]
 
 
@@ -155,13 +163,41 @@ def _forget(folder: Path) -> None:
             files.remove(folder / name)
 
 
-def num_trained(lengths: Int64, mask: Bools) -> Int64:
-    """(k,) trained ids of examples of these lengths, whose masks lie end to end. The first id of an example does not
-    count: where examples stay whole it is nobody's target."""
-    places, ends = np.flatnonzero(mask), np.cumsum(lengths)
-    upto, first = np.searchsorted(places, ends), np.searchsorted(places, np.minimum(ends - lengths + 1, ends))
-    trained: Int64 = upto - first
-    return trained
+def have_trained(lengths: Int64, mask: Bools) -> Bools:
+    """(k,) has each of the examples of these lengths, whose masks lie end to end, a trained id? The first id of an
+    example does not count: where examples stay whole it is nobody's target."""
+    ends, some = np.cumsum(lengths), lengths > 1
+    bounds = np.stack([ends - lengths + 1, ends], 1)[some].ravel()
+    if len(bounds) and bounds[-1] == len(mask):
+        bounds = bounds[:-1]  # the last reaches to the end
+    found = np.zeros(len(lengths), np.bool_)
+    if len(bounds):
+        found[some] = np.bitwise_or.reduceat(mask, bounds)[::2]
+    return found
+
+
+class _Scratch:
+    """A file that this run alone reads, if it comes so far: it has no digest, and nobody waits until it is on the
+    disk."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with files.naming(path, "create"):
+            self._fd = files.system.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def write(self, data: memoryview) -> None:
+        """Append all of it."""
+        rest = data.cast("B") if data.nbytes else memoryview(b"")
+        with files.naming(self._path, "write"):
+            while len(rest):
+                count = files.system.write(self._fd, rest)
+                if count <= 0:
+                    raise OSError(errno.EIO, f"the system took {count} bytes")
+                rest = rest[count:]
+
+    def close(self) -> None:
+        with files.naming(self._path, "write"):
+            files.system.close(self._fd)
 
 
 class _Spool:
@@ -170,13 +206,13 @@ class _Spool:
     def __init__(self, folder: Path, split: str, dtype: str, opened: ExitStack) -> None:
         self._dtype: np.dtype[Any] = np.dtype(dtype).newbyteorder("<")
         self._paths = {name: folder / f"{split}.{name}" for name in ("ids", *_COLUMNS)}
-        self._files = {name: opened.enter_context(files.AtomicFile(path)) for name, path in self._paths.items()}
+        self._files = {name: opened.enter_context(closing(_Scratch(path))) for name, path in self._paths.items()}
         self.ids = self.examples = self.trained = 0
 
     def add(self, batch: TokenBatch, records: Int64, sources: Int32) -> None:
         mask = batch.loss_mask if batch.loss_mask is not None else np.ones(len(batch.ids), np.bool_)
         self._check(batch, mask)
-        columns = (batch.ids.astype(self._dtype), mask, batch.lengths, records, sources)
+        columns = (batch.ids.astype(self._dtype, copy=False), mask, batch.lengths, records, sources)
         for name, column in zip(self._paths, columns, strict=True):
             dtype = column.dtype if name == "ids" else np.dtype(_COLUMNS[name])
             self._files[name].write(np.ascontiguousarray(column, dtype).data)
@@ -189,7 +225,7 @@ class _Spool:
         if int(batch.ids.max(initial=0)) > limit:
             raise LimitError(f"id: got {int(batch.ids.max())}, expected at most {limit}; choose a wider dtype")
         assert len(batch.ids) == len(mask) == int(batch.lengths.sum()), "as many ids as the lengths say"
-        idle = np.flatnonzero(num_trained(batch.lengths, mask) == 0)
+        idle = np.flatnonzero(~have_trained(batch.lengths, mask))
         if len(idle):
             raise LimitError(f"example {int(idle[0])} of a batch: got no trained id, expected some; drop and count it")
 

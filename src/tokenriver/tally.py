@@ -1,5 +1,6 @@
 """What became of raw records: every row counted by its fate, the bad ones listed with file, line and reason."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -28,6 +29,8 @@ class ListingTally:
         self.dropped: Counter[str] = Counter()
         """Examples left out by a rule that was asked for."""
         self.notes: Counter[str] = Counter()
+        self._raw: dict[int, hashlib._Hash] = {}
+        self._sizes: Counter[int] = Counter()
         self._first = ""
         self._closing = ExitStack()
         self._file: AtomicFile | None = None
@@ -40,6 +43,18 @@ class ListingTally:
     ) -> None:
         """The list is there, whatever ended the reading."""
         self._closing.close()
+
+    def raw(self, source: int, data: bytes) -> None:
+        """Stored bytes of an input, as they are read from its start on."""
+        if source not in self._raw:
+            self._raw[source] = hashlib.sha256()
+        self._raw[source].update(data)
+        self._sizes[source] += len(data)
+
+    def digests(self, files: Sequence[InputFile]) -> dict[int, str]:
+        """sha256 of those inputs of which `raw` was told all."""
+        whole = [source for source in self._raw if self._sizes[source] == files[source].size]
+        return {source: self._raw[source].hexdigest() for source in whole}
 
     def fault(self, file: InputFile, record: int, offset: int | None, fault: Fault) -> None:
         """A row that gave no example; blank ones are no fault. InputError if any bad row is one too many."""

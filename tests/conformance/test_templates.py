@@ -15,7 +15,7 @@ from chat_templates import CHATML, model
 from tokenriver import registry
 from tokenriver.chat import TRAIN, Chat, load_chat
 from tokenriver.errors import InputError
-from tokenriver.forms import Filled, Turns
+from tokenriver.forms import Filled, Talks
 from tokenriver.messages import EOS, SPECIAL, Message, Rendered
 from tokenriver.types import Int64, TokenBatch
 
@@ -94,7 +94,7 @@ def test_contents_in_their_forms_give_what_rendering_gives(name: str, draw: rand
     rendered: list[Rendered] = []
     mixed: list[Rendered | Filled] = []
     for one in talks:
-        filled = chat.fill(Turns(tuple(m.role for m in one), [m.content for m in one]))
+        filled = chat.fill(Talks(tuple(m.role for m in one), [m.content for m in one], [len(one)]))
         try:
             rendered.append(chat.render(one))
         except InputError:

@@ -2,11 +2,13 @@
 name, or noted where no template renders it; nothing is dropped in silence."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from operator import itemgetter
+from typing import Any, cast
 
 import orjson
 
-from tokenriver.forms import Turns
+from tokenriver.forms import Talks
 from tokenriver.messages import Message
 from tokenriver.types import Json
 
@@ -31,6 +33,9 @@ _SPEAKERS = {
     "tool": "tool",
     "observation": "tool",
 }
+
+
+_ROLE, _CONTENT, _FROM, _VALUE = map(itemgetter, ("role", "content", "from", "value"))
 
 
 class Refused(Exception):
@@ -76,24 +81,27 @@ def messages_of(entries: object, note: Callable[[str], None]) -> list[Message]:
     return out
 
 
-def turns_of(entries: object) -> Turns | None:
-    """What `messages_of` gives for a list of messages that all have a role and a content and nothing else, without an
-    object for each; None for any other."""
-    if type(entries) is not list or not entries:
+def talks_of(several: Sequence[object]) -> Talks | None:
+    """What `messages_of` gives for lists of messages that all have a role and a content and nothing else, without an
+    object for each; None if any is another."""
+    if set(map(type, several)) != {list}:
         return None
-    roles, contents = [], []
-    for entry in entries:
-        if type(entry) is not dict or len(entry) != 2:
-            return None
-        role, content = entry.get("role"), entry.get("content")
-        if type(role) is not str or type(content) is not str:
-            speaker, content = entry.get("from"), entry.get("value")
-            role = _SPEAKERS.get(speaker) if type(speaker) is str else None
-            if role is None or type(content) is not str:
-                return None
-        roles.append(role)
-        contents.append(content)
-    return Turns(tuple(roles), contents)
+    lists = cast(Sequence[list[Any]], several)
+    entries = list(chain.from_iterable(lists))
+    sizes = list(map(len, lists))
+    if not all(sizes) or set(map(type, entries)) != {dict} or set(map(len, entries)) != {2}:
+        return None
+    try:
+        if "role" in entries[0]:
+            roles = tuple(map(_ROLE, entries))
+            contents = list(map(_CONTENT, entries))
+        else:
+            roles = tuple(map(_SPEAKERS.__getitem__, map(_FROM, entries)))
+            contents = list(map(_VALUE, entries))
+    except (KeyError, TypeError):  # one of them has other fields, or a speaker whom nobody knows
+        return None
+    texts = set(map(type, roles)) == set(map(type, contents)) == {str}
+    return Talks(roles, contents, sizes) if texts else None
 
 
 def _other(entry: object, later: bool, note: Callable[[str], None]) -> Message:

@@ -7,11 +7,11 @@ follows the instruction behind a blank line, and a worked answer becomes `<think
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tokenriver.errors import InputError
-from tokenriver.examples._messages import Refused, messages_of, optional_text, text, tools_of, turns_of
-from tokenriver.forms import Turns
+from tokenriver.examples._messages import Refused, messages_of, optional_text, talks_of, text, tools_of
+from tokenriver.forms import Talks
 from tokenriver.messages import Message
 from tokenriver.types import Json
 
@@ -39,8 +39,8 @@ class Shape(NamedTuple):
 
     fields: frozenset[str]
     read: Callable[[Json], Conversation]
-    turns: Callable[[Json], Turns | None] | None = None
-    """What `read` gives for a record of none but its own fields, as columns; None for what only `read` can read."""
+    listed: str = ""
+    """The field that holds a list of messages, and all that is said by a record of none but the shape's fields."""
 
 
 def _listed(name: str) -> Callable[[Json], Conversation]:
@@ -53,10 +53,6 @@ def _listed(name: str) -> Callable[[Json], Conversation]:
         return Conversation(messages, tools_of(tools) if tools else (), notes)
 
     return read
-
-
-def _bare(name: str) -> Callable[[Json], Turns | None]:
-    return lambda record: turns_of(record[name])
 
 
 def _instruction(question: str, more: str, answer: str) -> Callable[[Json], Conversation]:
@@ -91,8 +87,8 @@ def _completion(answer: str) -> Callable[[Json], Conversation]:
 
 
 SHAPES: Mapping[str, Shape] = {
-    "messages": Shape(frozenset({"messages"}), _listed("messages"), _bare("messages")),
-    "conversations": Shape(frozenset({"conversations"}), _listed("conversations"), _bare("conversations")),
+    "messages": Shape(frozenset({"messages"}), _listed("messages"), "messages"),
+    "conversations": Shape(frozenset({"conversations"}), _listed("conversations"), "conversations"),
     "alpaca": Shape(frozenset({"instruction", "output"}), _instruction("instruction", "input", "output")),
     "dolly": Shape(frozenset({"instruction", "response"}), _instruction("instruction", "context", "response")),
     "gsm8k": Shape(frozenset({"question", "answer"}), _worked),
@@ -124,19 +120,22 @@ class Reader:
             self._look(record)
         return SHAPES[self.shape].read(record)
 
-    def turns(self, record: Json) -> Turns | None:
-        """What `read` gives for messages with a role and a content each and nothing else, sooner; None for any other
-        record, and as long as the shape is not known."""
-        if self.shape == AUTO:
+    def talks(self, records: Sequence[object]) -> Talks | None:
+        """What `read` gives for records of the same fields whose messages have a role and a content each and nothing
+        else, sooner; None if any is another, and as long as the shape is not known."""
+        listed = SHAPES[self.shape].listed if self.shape != AUTO else ""
+        if not listed or set(map(type, records)) != {dict}:
             return None
-        names = tuple(record)
-        bare = self._bare.get(names)
+        rows = cast(Sequence[Json], records)
+        first, *others = set(map(tuple, rows))
+        if others:
+            return None
+        bare = self._bare.get(first)
         if bare is None:
-            bare = self._is_bare(names)
+            bare = self._is_bare(first)
             if len(self._bare) < _KEPT:
-                self._bare[names] = bare
-        quick = SHAPES[self.shape].turns
-        return quick(record) if bare and quick else None
+                self._bare[first] = bare
+        return talks_of([row[listed] for row in rows]) if bare else None
 
     def _is_bare(self, names: Sequence[str]) -> bool:
         fits = SHAPES[self.shape].fields <= set(names) and _BESIDE.isdisjoint(names)

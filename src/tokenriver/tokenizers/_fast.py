@@ -9,14 +9,16 @@ characters go to the reference encoder with the words around them.
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from gigatoken.gigatoken_rs import (
     BPETokenizer,
+    BytesSource,
     PadTruncate,
     SentencePieceTokenizer,
     TextFileSource,
@@ -33,6 +35,8 @@ MARKER = "\U0010ffff\U0010fffe"
 _MARKER = MARKER.encode()
 _NONE = np.empty(0, dtype=np.int64)
 _AS_IT_IS = PadTruncate(0)
+Native = BPETokenizer | SentencePieceTokenizer
+Make = Callable[[], Native]
 Reference = Callable[[Sequence[bytes]], list[list[int]]]
 
 
@@ -105,7 +109,10 @@ def _named(data: bytes) -> Iterator[str]:
 class FastEncoder(NamedTuple):
     """A native tokenizer (made at its first use), its marker's id, and the encoder that reads what is risky."""
 
-    native: Callable[[], BPETokenizer | SentencePieceTokenizer]
+    native: Make
+    """The same one at each call."""
+    fresh: Make
+    """Another one."""
     marker: int
     reference: Reference
     whole: bool = False
@@ -127,37 +134,41 @@ class FastEncoder(NamedTuple):
             ids, marks = self._marked([b"", *texts])
             ids[marks] = before
             return ids, np.diff(marks, append=len(ids))
-        if not risky and after is not None:
-            ids, marks = self._marked([*texts, b""])
-            ids[marks] = after
-            return ids, np.diff(marks, prepend=-1)
-        return _text.frame(*self._encode(texts, risky), before, after)
+        if before is None and after is not None:
+            return self._ended(texts, risky, after)
+        ids, lengths = self._ended(texts, risky, 0)
+        keep = np.ones(len(ids), dtype=np.bool_)
+        keep[np.cumsum(lengths) - 1] = False
+        return _text.frame(ids[keep], lengths - 1, before, after)
 
     def letting_threads_run(self) -> "FastEncoder":
-        return self._replace(beside=True)
+        """Each thread has a native tokenizer of its own, as one of them serves one at a time; the first has this."""
+        return self._replace(native=_one_a_thread(self.native, self.fresh), beside=True)
 
-    def _encode(self, texts: list[bytes], risky: dict[int, list[int]]) -> tuple[Ids, Int64]:
-        """Ids and lengths without framing. A risky text becomes several pieces for the native call; the reference's
-        ids for the window between two pieces are put behind the first one."""
+    def _ended(self, texts: list[bytes], risky: dict[int, list[int]], after: int) -> tuple[Ids, Int64]:
+        """Ids and lengths of texts with the id `after` behind each. A risky text becomes several pieces for the native
+        call; the reference's ids for the window between two pieces take the place of the marker there."""
         pieces, owners, windows = _cut(texts, risky, self.whole)
         ids, marks = self._marked([*pieces, b""])
-        lengths = np.diff(marks, prepend=-1) - 1
-        keep = np.ones(len(ids), dtype=np.bool_)
-        keep[marks] = False
-        ids = ids[keep]
+        lengths = np.diff(marks, prepend=-1)
+        ids[marks] = after
         if not windows:
             return ids, lengths
         behind = np.fromiter(windows, dtype=np.int64, count=len(windows))
-        extra, counts = _text.flatten(self.reference(list(windows.values())))
-        ids = np.insert(ids, np.repeat(np.cumsum(lengths)[behind], counts), extra)
-        lengths[behind] += counts
-        return ids, np.add.reduceat(lengths, np.searchsorted(owners, np.arange(len(texts))))
+        parts, start = [], 0
+        for place, row in zip(marks[behind].tolist(), self.reference(list(windows.values())), strict=True):
+            parts += [ids[start:place], np.asarray(row, np.uint32)]
+            start = place + 1
+        lengths[behind] += np.fromiter(map(len, parts[1::2]), np.int64, len(behind)) - 1
+        first = np.searchsorted(owners, np.arange(len(texts)))
+        return np.concatenate([*parts, ids[start:]]), np.add.reduceat(lengths, first)
 
     def _marked(self, parts: list[bytes]) -> tuple[Ids, Int64]:
         """Ids of the parts with a marker's id between each two, and where those are."""
         joined = _MARKER.join(parts)
         if self.beside:
-            ids: Ids = self.native().encode_batch_padded([joined], _AS_IT_IS, parallel=False)[0][0]
+            source = BytesSource([joined])  # given a list, it imports a large package to see if it is one of its arrays
+            ids: Ids = self.native().encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
         else:
             ids = self.native().encode(joined)
         marks = np.flatnonzero(ids == self.marker)
@@ -166,6 +177,22 @@ class FastEncoder(NamedTuple):
                 f"fast encoder: got {len(marks)} markers back, expected {len(parts) - 1}; use the reference encoder"
             )
         return ids, marks
+
+
+def _one_a_thread(first: Make, fresh: Make) -> Make:
+    """Gives each thread its own; to the first that asks, what `first` has."""
+    spare, kept = [first], threading.local()
+
+    def own() -> Native:
+        found: Native | None = getattr(kept, "native", None)
+        if found is None:
+            make = fresh
+            with suppress(IndexError):
+                make = spare.pop()
+            found = kept.native = make()
+        return found
+
+    return own
 
 
 def _around(texts: list[bytes]) -> list[bytes]:
@@ -192,19 +219,18 @@ def _risky_spots(texts: list[bytes]) -> dict[int, list[int]]:
 
 def _cut(texts: list[bytes], risky: dict[int, list[int]], whole: bool) -> tuple[list[bytes], Int64, dict[int, bytes]]:
     """Pieces for the native call, the text each one belongs to, and the risky windows by the piece they follow."""
-    if not risky:
-        return texts, np.arange(len(texts)), {}
     pieces: list[bytes] = []
-    owners: list[int] = []
+    counts = np.ones(len(texts), np.int64)
     windows: dict[int, bytes] = {}
-    for i, text in enumerate(texts):
-        done = 0
-        spots = risky.get(i, [])
-        for start, stop in [(0, len(text))] if whole and spots else _risk.windows(text, spots):
+    calm = 0  # texts before this one are in pieces
+    for i, spots in risky.items():
+        pieces += texts[calm:i]
+        text, done, calm = texts[i], 0, i + 1
+        cuts = [(0, len(text))] if whole else _risk.windows(text, spots)
+        for start, stop in cuts:
             windows[len(pieces)] = text[start:stop]
             pieces.append(text[done:start])
-            owners.append(i)
             done = stop
         pieces.append(text[done:])
-        owners.append(i)
-    return pieces, np.array(owners, dtype=np.int64), windows
+        counts[i] += len(cuts)
+    return pieces + texts[calm:], np.repeat(np.arange(len(texts)), counts), windows

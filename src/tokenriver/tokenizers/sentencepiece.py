@@ -164,8 +164,11 @@ def _fast(model: Model, reference: Reference) -> Fast | None:
         warnings.warn(f"gigatoken is not usable here ({error}); encoding with sentencepiece, much slower", stacklevel=2)
         return None
     size = len(model.pieces)
-    native = cache(lambda: helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size))
-    encoder: Fast = helper.FastEncoder(native, size, reference, whole=True)
+
+    def make() -> object:
+        return helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size)
+
+    encoder: Fast = helper.FastEncoder(cache(make), make, size, reference, whole=True)
     return encoder
 
 

@@ -10,9 +10,10 @@ import hashlib
 import importlib
 import json
 import re
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import zstandard
@@ -176,7 +177,13 @@ def _lazy_reference(ranks: Ranks, pattern: Pattern) -> Reference:
         encode: Reference = helper.encoder(ranks.by_piece, pattern.expression)
         return encode
 
-    return lambda texts: made()(texts)
+    def encode(texts: Sequence[bytes]) -> list[list[int]]:
+        with making:  # threads that ask at once get one
+            reference = made()
+        return reference(texts)
+
+    making = threading.Lock()
+    return encode
 
 
 def _fast(data: bytes, pattern: Pattern, size: int, reference: Reference) -> Fast | None:
@@ -188,6 +195,6 @@ def _fast(data: bytes, pattern: Pattern, size: int, reference: Reference) -> Fas
             f"gigatoken is not usable here ({error}); encoding with tiktoken, about 15 times slower", stacklevel=2
         )
         return None
-    native = cache(lambda: helper.from_ranks(data, pattern.fast, size))
-    encoder: Fast = helper.FastEncoder(native, size, reference)
+    make = partial(helper.from_ranks, data, pattern.fast, size)
+    encoder: Fast = helper.FastEncoder(cache(make), make, size, reference)
     return encoder
