@@ -124,8 +124,8 @@ class Format(Protocol):
     shard says of its vocabulary; `audit(folder)`, FormatErrors for damage that only a full look shows;
     `passed_over(path)`, what a file holds that a river of ids has no place for; `LOSS_MASKS`, true where a mask may
     lie beside a shard; `SAMPLES`, true where trainers take the documents of the format one by one;
-    `open_loss_mask(path)`, a reader of a file's own weights, 0 or 1 an id, or None; `row_length` of a file whose ids lie
-    in rows, or None."""
+    `open_loss_mask(path)`, a reader of a file's own weights, 0 or 1 an id, or None; `row_length` of a file whose ids
+    lie in rows, or None."""
 
     @property
     def SUFFIX(self) -> str:
