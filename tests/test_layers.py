@@ -16,7 +16,7 @@ LADDER = (
     ("types", "registry", "files", "defaults", "recent"),
     ("extents", "hashing", "splitmix", "messages", "filterrules", "lossmask", "mersenne", "answers"),
     ("storage", "choicedata", "forms"),
-    ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
+    ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes", "rowblocks"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),
     ("arithmetic",),
