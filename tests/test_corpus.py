@@ -1,8 +1,11 @@
 """Opening, reading, documents, origins, text, pickles and forks; the scale that a laptop's limits allow."""
 
+import gzip
 import multiprocessing
 import os
 import pickle
+import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -11,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -299,6 +304,34 @@ def test_a_sampled_fingerprint(tmp_path: Path) -> None:
         other[at] ^= 1
         changed.append(of(other.tobytes()))
     assert len({first, *changed}) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"),
+    [
+        ("a.jsonl", b'{"text": "a"}\n', "jsonl"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n'), "jsonl"),
+        ("a.dat", b'{"text": "a"}\n', "jsonl"),
+        ("a text.txt", b"hello", "text"),
+        ("a.parquet", None, "parquet"),
+    ],
+)
+def test_texts_in_place_of_ids_are_to_be_built_first(tmp_path: Path, name: str, data: bytes | None, kind: str) -> None:
+    path = tmp_path / "in" / name
+    path.parent.mkdir()
+    if data is None:
+        pq.write_table(pa.table({"text": ["a"]}), path)
+    else:
+        path.write_bytes(data)
+    cure = f"it looks like {kind}: make a corpus of it first (tokenriver build {shlex.quote(str(path))} -o DIR)"
+    with pytest.raises(FormatError, match=re.escape(cure)):
+        open_corpus(path)
+    with pytest.raises(FormatError, match=re.escape(cure)):
+        tokenriver.convert(path, tmp_path / "out", format="nanogpt")
+    if not name.endswith(".dat"):
+        with pytest.raises(FormatError, match=f"nor files of a known format.* it looks like {kind}"):
+            open_corpus(path.parent)
+    assert not (tmp_path / "out").exists()
 
 
 def test_strange_files_are_named(tmp_path: Path) -> None:

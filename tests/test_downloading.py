@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from loopback import Served, Web, serving
 from scripted_store import Scripted
 from small_builds import QuickDisk
-from tokenriver import downloading, files, partfile, registry
+from tokenriver import downloading, files, finishing, partfile, registry
 from tokenriver.downloading import DownloadReport, fetch
 from tokenriver.errors import InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.locks import hold_lock
@@ -71,6 +71,22 @@ def test_many_files_come_whole_and_a_second_call_asks_nothing(web: Web, tmp_path
     before = len(web.asked)
     assert get(*wanted) == DownloadReport(30, 0, 0, 0, 0)
     assert len(web.asked) == before
+
+
+def test_few_files_wait_for_the_disk_at_once(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lots: list[int] = []
+
+    def slow(parts: Sequence[partfile.PartFile]) -> None:
+        lots.append(len(parts))
+        time.sleep(0.005)
+        partfile.commit(parts)
+
+    monkeypatch.setattr(finishing, "MOST", 3)
+    monkeypatch.setattr(finishing, "commit", slow)
+    assert get(*(Download(web.put(f"{n}", b"abc"), tmp_path / f"{n}") for n in range(40))).fetched_files == 40
+    assert sum(lots) == 40
+    assert 1 < max(lots) <= 3
+    assert len(names(tmp_path)) == 40
 
 
 def test_an_empty_file_and_one_without_a_length(web: Web, tmp_path: Path) -> None:

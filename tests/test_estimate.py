@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -168,11 +170,70 @@ def test_refusals(options: dict[str, Any], what: str, tmp_path: Path) -> None:
         tr.estimate(path, **{"tokenizer": "byte", **options})
 
 
-def _inputs(names: Sequence[str], folder: Path) -> list[Path]:
-    return [folder / name for name in names]
+def _table(path: Path, texts: Sequence[str | None], rows: int, packing: str | None = "zstd") -> Path:
+    """A Parquet file of row groups, or an Arrow stream of record batches, of so many rows each."""
+    table = pa.table({"id": range(len(texts)), "text": pa.array(texts, pa.string())})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=rows, compression=packing)
+    else:
+        with pa.ipc.new_stream(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=rows)
+    return path
 
 
-def test_kinds_that_only_a_build_reads_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+@pytest.mark.parametrize("rows", [7, 1000])
+def test_tables_read_whole_are_exact(ending: str, rows: int, tmp_path: Path) -> None:
+    paths = [_table(tmp_path / f"{n}{ending}", _varied(n, 150) if n != 1 else [], rows) for n in range(3)]
+    found = tr.estimate(paths, tokenizer="byte")
+    small_build(paths, tmp_path / "c", unit_bytes=1 << 20)
+    corpus = tr.open_corpus(tmp_path / "c")
+    assert found.ids.low == pytest.approx(found.ids.high)
+    assert found.ids.mid == pytest.approx(corpus.num_tokens)
+    assert found.documents.mid == pytest.approx(300)
+    assert found.sampled_bytes == found.input_bytes == sum(path.stat().st_size for path in paths)
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+@pytest.mark.parametrize("rows", [30, 900, 4000])
+def test_the_interval_of_a_table_holds_what_is_there(ending: str, rows: int, tmp_path: Path) -> None:
+    held = 0
+    for number in range(3):
+        texts = _varied(number, 3000)
+        truth = sum(len(text.encode()) + 1 for text in texts)
+        path = _table(tmp_path / f"a{ending}", texts, rows, None)
+        found = tr.estimate(path, tokenizer="byte", sample_bytes=1 << 18)
+        assert found.stretches == pytest.approx(64, abs=6)
+        assert found.sampled_bytes < 0.3 * found.input_bytes
+        assert found.ids.mid == pytest.approx(truth, rel=0.1)
+        assert 0.7 * truth < found.ids.low <= found.ids.mid <= found.ids.high < 1.3 * truth
+        held += found.ids.low <= truth <= found.ids.high
+        assert ("only the first rows" in "".join(found.notes)) == (rows > 30)
+    assert held >= 2
+
+
+def test_tables_of_row_groups_that_differ(tmp_path: Path) -> None:
+    """A row group counts by its bytes, not by its number."""
+    texts = [*["a" * 2000] * 1500, *["b"] * 1500]
+    found = tr.estimate(_table(tmp_path / "a.parquet", texts, 100, None), tokenizer="byte", sample_bytes=1 << 18)
+    assert found.text_bytes.mid == pytest.approx(1500 * 2001, rel=0.1)
+
+
+def test_bad_rows_of_tables_are_told(tmp_path: Path) -> None:
+    path = _table(tmp_path / "a.parquet", ["abc", None, "", "d"], 2)
+    found = tr.estimate(path, tokenizer="byte")
+    assert found.notes == ("1 of 4 rows in the sample are bad; a build counts and lists them",)
+    assert found.ids.mid == pytest.approx(6)
+
+
+def test_tables_without_texts_are_refused(tmp_path: Path) -> None:
+    path = _table(tmp_path / "a.parquet", ["abc"], 1)
+    with pytest.raises(InputError, match=r"column 'txt': got no such column; the columns are id, text"):
+        tr.estimate(path, tokenizer="byte", text_field="txt")
+    for texts in ([], [None]):
+        with pytest.raises(InputError, match="text: got none in the sample"):
+            tr.estimate(_table(tmp_path / "b.parquet", texts, 1), tokenizer="byte")
     (tmp_path / "a.parquet").write_bytes(b"PAR1" + bytes(20) + b"PAR1")
-    with pytest.raises(InputError, match="kind: got parquet, expected jsonl or text"):
-        tr.estimate(_inputs(["a.parquet"], tmp_path), tokenizer="byte")
+    with pytest.raises(InputError, match=r"a\.parquet: damaged or not readable"):
+        tr.estimate(tmp_path / "a.parquet", tokenizer="byte")

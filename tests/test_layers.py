@@ -27,7 +27,7 @@ LADDER = (
         "answers",
     ),
     ("storage", "choicedata", "forms"),
-    ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes"),
+    ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes", "rowblocks"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),
     ("arithmetic",),

@@ -175,6 +175,11 @@ def _notes(groups: Sequence[Group]) -> tuple[str, ...]:
                 f"{group.compression}: only the first bytes of compressed files can be read ({part:.1%} of "
                 f"{len(group.files)} files); the interval is of that part, and what comes later may differ"
             )
+        if group.heads:
+            out.append(
+                f"{group.kind}: of large row groups only the first rows are read ({part:.1%} of {len(group.files)} "
+                "files); what comes later in them may differ"
+            )
         if group.bad:
             out.append(f"{group.bad} of {group.rows} rows in the sample are bad; a build counts and lists them")
         if group.invalid:

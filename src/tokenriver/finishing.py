@@ -37,15 +37,16 @@ class Finisher:
     def _finish(self) -> None:
         with self._lock:
             parts, self._waiting = self._waiting, []
+        if not parts:
+            return  # the lot before took it along
         try:
-            if parts:
-                commit(parts)
+            commit(parts)
         except BaseException as error:
             self._failed(error)
             for part in parts:
                 self._set_aside(part, error)
         finally:
-            self._room.release(len(parts) or 1)
+            self._room.release(len(parts))
 
     def _set_aside(self, part: PartFile, error: BaseException) -> None:
         try:

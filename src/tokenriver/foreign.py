@@ -9,13 +9,14 @@ import glob
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from tokenriver import files, magic, registry
+from tokenriver import files, kinds, magic, registry
 from tokenriver.errors import FormatError, InputError
 from tokenriver.storage import ShardFile
 from tokenriver.types import Ids
@@ -69,7 +70,24 @@ def _nothing(path: Path) -> InputError:
 def _unknown(path: Path) -> FormatError:
     what = "neither manifest.json nor files of a known format" if path.is_dir() else "a file of no known format"
     known = ", ".join(registry.names("formats"))
-    return FormatError(f"{path}: got {what}, expected one of {known}; check the path, or name its format")
+    kind = _text_kind(path)
+    cure = "check the path, or name its format"
+    if kind is not None:
+        cure = f"it looks like {kind}: make a corpus of it first (tokenriver build {shlex.quote(str(path))} -o DIR)"
+    return FormatError(f"{path}: got {what}, expected one of {known}; {cure}")
+
+
+def _text_kind(path: Path) -> str | None:
+    """The kind of source that a file, or a file of a folder, is by its name or content, if it is one."""
+    known = kinds.known_kinds()
+    if path.is_dir():
+        inside = (kinds.named(path / name, known) for name in files.list_folder(path) if not name.startswith("."))
+        return next((kind.name for kind in inside if kind is not None), None)
+    found = kinds.named(path, known)
+    if found is None:
+        head = kinds.read_head(path)[1]
+        found = next((kind for kind in known if kind.sniff(head)), None)
+    return found.name if found is not None else None
 
 
 def _matches(path: Path, format: str | None) -> Found:

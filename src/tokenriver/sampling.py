@@ -1,19 +1,22 @@
 """Stretches of the inputs of a build, evenly spaced, read and encoded: what estimates are made from.
 
-Plain files are sampled all over; a compressed one can only be read from its first byte, so its stretches follow one
-another from there. Which stretches are taken depends on the inputs' sizes alone.
+Plain files are sampled all over, tables by row groups or record batches; a compressed file can only be read from its
+first byte, a row group from its first row, so their stretches follow one another from there. Which stretches are taken
+depends on the inputs' sizes alone.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from tokenriver import registry
-from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile
+from tokenriver.rowblocks import row_blocks, spread
 from tokenriver.streams import read_blocks, read_range
-from tokenriver.types import DocumentBatch, Piece, SourceOptions, StreamSource, Tokenizer
+from tokenriver.types import DocumentBatch, Piece, SourceOptions, StreamSource, TableSource, Tokenizer
 
 STRETCHES = 64
 """Of each kind of input."""
@@ -55,6 +58,8 @@ class Group:
     """Rows of the stretches that gave no document and should have."""
     invalid: int = 0
     """Bytes of plain text that are not UTF-8."""
+    heads: bool = False
+    """Were several stretches taken from the first rows of one row group or record batch?"""
 
     @property
     def size(self) -> int:
@@ -78,15 +83,9 @@ class Reader:
 
 
 def sample(files: Sequence[InputFile], reader: Reader, sample_bytes: int) -> list[Group]:
-    """Read about so many bytes of the inputs: all of it where there is no more. InputError for a kind that only a
-    build can read."""
+    """Read about so many bytes of the inputs: all of it where there is no more. InputError for damaged ones."""
     groups: dict[tuple[str, str], Group] = {}
     for file in files:
-        if file.kind not in ("jsonl", "text"):
-            raise InputError(
-                f"{file.path}: kind: got {file.kind}, expected jsonl or text for an estimate; build a part of it with "
-                "max_tokens and plan from that corpus"
-            )
         groups.setdefault((file.kind, file.compression), Group(file.kind, file.compression, [])).files.append(file)
     total = max(1, sum(file.size for file in files))
     reader.tokenizer.encode("a")  # loading it is no part of the measured time
@@ -96,6 +95,8 @@ def sample(files: Sequence[InputFile], reader: Reader, sample_bytes: int) -> lis
         budget = max(STRETCHES * LEAST_STRETCH, sample_bytes * group.size // total)
         if group.compression:
             _read_heads(group, reader, budget)
+        elif not registry.load("sources", group.kind).STREAMS:
+            _read_tables(group, reader, budget)
         else:
             _read_ranges(group, reader, budget)
     return list(groups.values())
@@ -120,6 +121,46 @@ def _read_ranges(group: Group, reader: Reader, budget: int) -> None:
                 values = _encode_text(group, reader, data, len(data))
             _add(group, values, stop - start, reader.now() - moment)
         begin += file.size
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A row group or a record batch."""
+
+    piece: Piece
+    rows: int
+    stored: float
+    """Its share of the file."""
+
+
+def _parts(source: TableSource, file: InputFile, options: SourceOptions) -> list[_Part]:
+    """All that have rows; of a table without rows there is one."""
+    known = [(i, rows, size) for i, (rows, size) in enumerate(source.extents(file.path, options)) if rows]
+    total = sum(size for _, _, size in known)
+    return [
+        _Part(Piece(0, file.path, i, i + 1), rows, file.size * (size / total if total else 1 / len(known)))
+        for i, rows, size in known
+    ] or [_Part(Piece(0, file.path, 0, 0), 0, file.size)]
+
+
+def _read_tables(group: Group, reader: Reader, budget: int) -> None:
+    """Evenly spaced row groups or record batches of all files end to end; of large ones the first rows."""
+    source: TableSource = registry.load("sources", group.kind)
+    parts = [part for file in group.files for part in _parts(source, file, reader.options)]
+    whole = group.size <= budget
+    counts = [1] * len(parts) if whole else spread([part.stored for part in parts], STRETCHES)
+    group.heads = max(counts) > 1
+    for part, count in zip(parts, counts, strict=True):
+        if count and not part.rows:
+            _add(group, (0, 0, 0), part.stored, 0.0)
+        size = part.rows if whole else math.ceil(part.rows * min(1.0, _up(budget) / max(1.0, part.stored)))
+        moment = reader.now()
+        for block in islice(row_blocks(source.read(part.piece, reader.options), max(1, size)), count):
+            group.rows += block.rows
+            group.bad += block.bad
+            values = _encode(reader, block.texts)
+            _add(group, values, part.stored * block.rows / part.rows, reader.now() - moment)
+            moment = reader.now()
 
 
 def _read_heads(group: Group, reader: Reader, budget: int) -> None:
@@ -229,11 +270,14 @@ def _encode_rows(group: Group, reader: Reader, batches: Iterator[DocumentBatch])
     for batch in batches:
         group.rows += batch.rows_read
         group.bad += len(batch.bad)
-        if batch.texts:
-            text += sum(map(len, batch.texts))
-            ids += len(reader.tokenizer.encode_batch(batch.texts)[0])
-            documents += len(batch.texts)
+        found = _encode(reader, batch.texts)
+        text, ids, documents = text + found[0], ids + found[1], documents + len(batch.texts)
     return text, ids, documents
+
+
+def _encode(reader: Reader, texts: list[bytes]) -> Values:
+    """Some documents."""
+    return sum(map(len, texts)), len(reader.tokenizer.encode_batch(texts)[0]) if texts else 0, len(texts)
 
 
 def _encode_text(group: Group, reader: Reader, data: bytes, stored: float) -> Values:

@@ -107,6 +107,13 @@ class Source(Protocol):
         """The documents of a piece in batches of a few MiB; bounded memory for any piece. Raises InputError."""
 
 
+class TableSource(Source, Protocol):
+    """A source that is a column of texts."""
+
+    def extents(self, path: Path, options: SourceOptions) -> list[tuple[int, int]]:
+        """(rows, about how many bytes) of each of the parts that the pieces of `read` count in."""
+
+
 class StreamSource(Source, Protocol):
     """A source that is a stream of bytes."""
 

@@ -48,6 +48,20 @@ def text_column(path: Path, schema: pa.Schema, field: str) -> int:
     return index
 
 
+def runs(sizes: Iterable[int], unit_bytes: int) -> list[tuple[int, int]]:
+    """Ranges of consecutive parts of these sizes, each of at least unit_bytes but for the last."""
+    ranges, start, total, count = [], 0, 0, 0
+    for size in sizes:
+        count += 1
+        total += size
+        if total >= unit_bytes:
+            ranges.append((start, count))
+            start, total = count, 0
+    if count > start or not ranges:
+        ranges.append((start, count))
+    return ranges
+
+
 def documents(columns: Iterable[pa.Array], options: SourceOptions) -> Iterator[DocumentBatch]:
     """Documents of consecutive stretches of one column of texts; one raw row a value."""
     rows = Rows()

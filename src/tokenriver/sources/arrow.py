@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tokenriver import magic
 from tokenriver.errors import InputError
-from tokenriver.sources._columns import arrow_errors, documents, text_column
+from tokenriver.sources._columns import arrow_errors, documents, runs, text_column
 from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
 SUFFIXES = magic.ARROW_SUFFIXES
@@ -32,17 +32,14 @@ def fields(path: Path, head: bytes) -> list[str]:
 
 def plan(path: Path, size: int, options: SourceOptions, unit_bytes: int) -> list[tuple[int, int]] | None:
     """Runs of record batches with about unit_bytes of text."""
-    ranges, start, total, count = [], 0, 0, 0
+    return runs((size for _, size in extents(path, options)), unit_bytes)
+
+
+def extents(path: Path, options: SourceOptions) -> list[tuple[int, int]]:
+    """(rows, bytes of text) of each record batch."""
     with arrow_errors(path):
-        for batch in _batches(path, options.text_field, 0, None):
-            count += 1
-            total += batch.get_total_buffer_size()
-            if total >= unit_bytes:
-                ranges.append((start, count))
-                start, total = count, 0
-    if count > start or not ranges:
-        ranges.append((start, count))
-    return ranges
+        batches = _batches(path, options.text_field, 0, None)
+        return [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
 
 
 def read(piece: Piece, options: SourceOptions) -> Iterator[DocumentBatch]:

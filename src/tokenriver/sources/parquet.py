@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tokenriver import magic
 from tokenriver.errors import InputError
-from tokenriver.sources._columns import arrow_errors, documents, text_column
+from tokenriver.sources._columns import arrow_errors, documents, runs, text_column
 from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
 SUFFIXES = magic.PARQUET_SUFFIXES
@@ -33,16 +33,15 @@ def fields(path: Path, head: bytes) -> list[str]:
 
 def plan(path: Path, size: int, options: SourceOptions, unit_bytes: int) -> list[tuple[int, int]] | None:
     """Runs of row groups with about unit_bytes, uncompressed."""
+    return runs((size for _, size in extents(path, options)), unit_bytes)
+
+
+def extents(path: Path, options: SourceOptions) -> list[tuple[int, int]]:
+    """(rows, uncompressed bytes) of each row group."""
     with arrow_errors(path), _open(path) as file:
         text_column(path, file.schema_arrow, options.text_field)
-        sizes = [_row_group_bytes(file, i) for i in range(file.num_row_groups)]
-    ranges, start, total = [], 0, 0
-    for i, group in enumerate(sizes):
-        total += group
-        if total >= unit_bytes or i == len(sizes) - 1:
-            ranges.append((start, i + 1))
-            start, total = i + 1, 0
-    return ranges or [(0, 0)]
+        groups = range(file.num_row_groups)
+        return [(max(0, file.metadata.row_group(i).num_rows), _row_group_bytes(file, i)) for i in groups]
 
 
 def read(piece: Piece, options: SourceOptions) -> Iterator[DocumentBatch]:
