@@ -49,7 +49,7 @@ def test_bits_of_several_shards(tmp_path: Path) -> None:
 RUNS = st.lists(st.tuples(st.booleans(), st.integers(0, 10**6), st.integers(0, 40)), max_size=12)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=9), runs=RUNS, data=st.data(), mapped=st.integers(1, 3))
 @pytest.mark.parametrize("joined", [False, True])
 def test_runs_of_several_shards(

@@ -13,8 +13,8 @@ import numpy as np
 from tokenriver.lossmask import PADDING, Trained, Trains, mask_of
 from tokenriver.types import IGNORE, Bools, Int64, River
 
-BLOCK_CELLS = 1 << 17
-"""Ids of windows whose mask is unpacked at once."""
+BLOCK_CELLS = 1 << 15
+"""Ids of windows whose mask is unpacked at once: enough for small batches, and it stays in the cache."""
 
 
 class _Windows:
