@@ -1,14 +1,16 @@
 """Mask files: one bit an id, in a stated order, refused where they are not the mask of their shard."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tokenriver import lossmask
 from tokenriver.errors import FormatError, InputError
-from tokenriver.lossmask import LossMask, mask_bytes, mask_name, pack
+from tokenriver.lossmask import JoinedMask, LossMask, Trained, mask_bytes, mask_name, pack
 
 
 def _written(folder: Path, shards: list[list[bool]]) -> LossMask:
@@ -42,6 +44,51 @@ def test_bits_of_several_shards(tmp_path: Path) -> None:
     for start, stop in ((0, len(whole)), (3, 4), (8, 9), (9, 32), (31, 100), (5, 5)):
         found = np.concatenate([np.empty(0, np.bool_), *mask.blocks(start, stop)])
         assert np.array_equal(found, whole[start:stop])
+
+
+RUNS = st.lists(st.tuples(st.booleans(), st.integers(0, 10**6), st.integers(0, 40)), max_size=12)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=9), runs=RUNS, data=st.data(), mapped=st.integers(1, 3))
+@pytest.mark.parametrize("joined", [False, True])
+def test_runs_of_several_shards(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    joined: bool,
+    sizes: list[int],
+    runs: list[tuple[bool, int, int]],
+    data: st.DataObject,
+    mapped: int,
+) -> None:
+    """Any runs, those across shards, empty ones and padding among them, some of them at a time, against a list. Joined:
+    the shards are sources of a mixture, every second without a mask, and no run lies in two."""
+    monkeypatch.setattr(lossmask, "MAPPED", mapped)
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    shards = [(generator.random(size) < 0.5).tolist() for size in sizes]
+    ends = np.cumsum(sizes)
+    whole, total = [bit for bits in shards for bit in bits], int(ends[-1])
+    mask: Trained = _written(tmp_path_factory.mktemp("masks"), shards)
+    if joined:
+        rivers = [
+            SimpleNamespace(loss_mask=_written(tmp_path_factory.mktemp("masks"), [bits]) if number % 2 else None)
+            for number, bits in enumerate(shards)
+        ]
+        whole = [bit or not number % 2 for number, bits in enumerate(shards) for bit in bits]
+        mask = JoinedMask(rivers, ends)
+    starts, lengths = np.zeros(len(runs), np.int64), np.zeros(len(runs), np.int64)
+    expected: list[list[bool]] = []
+    for place, (padding, number, length) in enumerate(runs):
+        start = number % total
+        end = int(ends[np.searchsorted(ends, start, "right")]) if joined else total
+        starts[place] = -1 if padding else start
+        lengths[place] = length if padding else min(length, end - start)
+        expected.append([False] * length if padding else whole[start : start + int(lengths[place])])
+    trains = mask.cut(starts, lengths)
+    first = data.draw(st.integers(0, len(runs)))
+    last = data.draw(st.integers(first, len(runs)))
+    for low, high in ((0, len(runs)), (first, last)):
+        assert trains(low, high).tolist() == [bit for bits in expected[low:high] for bit in bits]
 
 
 @pytest.mark.parametrize(

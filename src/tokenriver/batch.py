@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver.course import Course, Runs, Stretch
-from tokenriver.filling import Filling, cut, fill_windows
+from tokenriver.filling import Filling, cut, part_windows
 from tokenriver.joining import JoinedPacking
 from tokenriver.sequences import documents_of_runs, edges_of_documents, edges_of_runs, of_windows
 from tokenriver.types import IGNORE, Bools, Int32, Int64
@@ -240,23 +240,29 @@ def _serve_windows(
 ) -> Generator[Batch, None, None]:
     """Rows that are windows: inputs and targets are views of one buffer. The hot path."""
     length, gather, take, masks = course.packing.seq_len + 1, course.river.gather, ring.take, course.masks
-    whole = course.micro_batch if masks is None else -1  # masked targets need a buffer of their own
+    cells = course.micro_batch
+    whole = cells if masks is None else -1  # masked targets need a buffer of their own
     for stretch in _stretches(course, first, stride, stop):
         starts = stretch.starts
-        cuts = cut(course.river, starts.ravel(), length) if len(starts) > 1 and masks is None else None
+        cuts = cut(course.river, starts.ravel(), length) if len(starts) > 1 else None
+        trained = None if masks is None else masks.of_windows(starts, length)
         for index, filled in enumerate(stretch.filled):
             buffer = take()
-            if filled == whole:
+            if filled:
+                rows = buffer if filled == cells else buffer[:filled]
                 if cuts is None:
-                    gather(starts[index], length, buffer)
+                    gather(starts[index, :filled], length, rows)
                 else:
-                    cuts(index * whole, (index + 1) * whole, buffer)
+                    cuts(index * cells, index * cells + filled, rows)
+                del rows
+            if filled == whole:
                 yield Batch(stretch, index, buffer, buffer)
             else:
                 targets = take()
-                fill_windows(course.river, starts[index, :filled], buffer, targets)
-                if masks is not None:
-                    masks.on_windows(starts[index, :filled], targets[:filled, 1:])
+                part_windows(filled, buffer, targets)
+                if masks is not None and filled:
+                    own = None if trained is None else trained(index, filled)
+                    masks.on_windows(starts[index, :filled], targets[:filled], own)
                 yield Batch(stretch, index, buffer, targets)
                 del targets
             # the next batch may be made in this buffer if its taker has let go of it

@@ -11,11 +11,8 @@ FILLER_ID = 0
 Cut = Callable[[int, int, Int64], None]
 
 
-def fill_windows(river: River, starts: Int64, buffer: Int64, targets: Int64) -> None:
-    """Fill the first rows with ids and the rest with filler, where inputs and targets no longer share ids."""
-    filled = len(starts)
-    if filled:
-        river.gather(starts, buffer.shape[1], buffer[:filled])
+def part_windows(filled: int, buffer: Int64, targets: Int64) -> None:
+    """Give targets a buffer of their own, where inputs have so many rows of ids and the rest is to be filler."""
     np.copyto(targets[:filled], buffer[:filled])
     buffer[filled:] = FILLER_ID
     targets[filled:] = IGNORE
@@ -24,11 +21,13 @@ def fill_windows(river: River, starts: Int64, buffer: Int64, targets: Int64) -> 
 class Filling:
     """Rows of several spans: what fills the cells of a stretch, looked up for all of them at once."""
 
-    __slots__ = ("_course", "_cut", "_edges", "_followers", "_places", "_runs")
+    __slots__ = ("_course", "_cut", "_edges", "_followers", "_places", "_runs", "_trains")
 
     def __init__(self, course: Course, runs: Runs) -> None:
         self._course, self._runs = course, runs
         self._cut = cut(course.river, runs.starts, runs.sizes)
+        masks = course.masks
+        self._trains = None if masks is None else masks.of_runs(runs.starts, runs.sizes, chained=runs.chained)
         # a span's last target is no input
         spans = runs.starts >= 0
         self._followers = (runs.starts + runs.sizes)[spans]
@@ -53,7 +52,9 @@ class Filling:
             for line in np.flatnonzero(padding).tolist():
                 targets[line, length - padding[line] :] = IGNORE
             if masks is not None:
-                masks.on_runs(runs.starts, runs.sizes, targets[:filled], chained=runs.chained)
+                begin = self._begin(first)
+                trained = None if self._trains is None else self._trains(begin, begin + len(runs.starts))
+                masks.on_runs(runs.starts, runs.sizes, targets[:filled], trained, chained=runs.chained)
         buffer[filled:] = FILLER_ID
         targets[filled:] = IGNORE
 
@@ -61,8 +62,12 @@ class Filling:
         if self._cut is None:
             self._course.river.take(runs.starts, runs.sizes, out)
         else:
-            begin = int(self._runs.ends[first - 1]) if first else 0
+            begin = self._begin(first)
             self._cut(begin, begin + len(runs.starts), out)
+
+    def _begin(self, cell: int) -> int:
+        """The first run of a cell."""
+        return int(self._runs.ends[cell - 1]) if cell else 0
 
     def _follow(self, first: int, last: int, targets: Int64) -> None:
         """Put in the last target of each span of some cells."""

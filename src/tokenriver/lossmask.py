@@ -6,9 +6,9 @@ behind the last id are 0. A file of any other size is refused before a bit of it
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,19 @@ BLOCK_IDS = 1 << 20
 MAPPED = 64
 """Files that stay mapped: a map holds a descriptor."""
 
+PADDING = -1
+"""The start of a run that is none."""
+
 Bytes = NDArray[np.uint8]
+Trains = Callable[[int, int], Bools]
 
 
 class Trained(Protocol):
     """Which ids of a river are trained."""
 
-    def at(self, positions: Int64) -> Bools:
-        """Of each river position, any shape: is the id there trained?"""
+    def cut(self, starts: Int64, sizes: Int64) -> Trains:
+        """Look up where many runs of a river lie: f(first, last) is then the mask of those [first, last), one run
+        after another, (n,). A start of PADDING stands for ids that are not trained."""
 
 
 def mask_name(file: str) -> str:
@@ -74,6 +79,7 @@ class LossMask:
         """`paths` of the mask files, `sizes` in ids of their shards."""
         self._paths, self._sizes = tuple(paths), tuple(sizes)
         self._ends: Int64 = np.cumsum(sizes, dtype=np.int64)
+        self._begins: Int64 = np.append(0, self._ends[:-1])
         self._open: Recent[Bytes] = Recent()
 
     def at(self, positions: Int64) -> Bools:
@@ -84,14 +90,35 @@ class LossMask:
         found = np.empty(positions.shape, np.bool_)
         for shard in np.unique(shards).tolist():
             here = shards == shard
-            found[here] = _bits(self._bytes(shard), positions[here] - self._begin(shard))
+            found[here] = _bits(self._bytes(shard), positions[here] - self._begins[shard])
         return found
+
+    def cut(self, starts: Int64, sizes: Int64) -> Trains:
+        """See Trained; all runs lie inside the river."""
+        return _Cut(self._pieces(starts, sizes), self._bytes)
+
+    def _pieces(self, starts: Int64, sizes: Int64) -> "_Pieces":
+        """Where runs lie, those that cross shards cut where one ends."""
+        last = len(self._ends) - 1
+        padding = (starts < 0) | (sizes == 0)
+        shards = np.where(padding, PADDING, np.minimum(np.searchsorted(self._ends, starts, "right"), last))
+        edges = None
+        if (starts + sizes > np.where(padding, starts + sizes, self._ends[shards])).any():
+            counts = np.where(padding, 1, np.searchsorted(self._ends, starts + sizes, "left") - shards + 1)
+            edges = np.append(0, np.cumsum(counts))
+            which = np.repeat(np.arange(len(starts)), counts)
+            shards = shards[which] + np.arange(len(which)) - edges[which]
+            padding, stops = padding[which], (starts + sizes)[which]
+            starts = np.where(padding, starts[which], np.maximum(starts[which], self._begins[shards]))
+            sizes = np.where(padding, sizes[which], np.minimum(stops, self._ends[shards]) - starts)
+        local = np.where(padding, 0, starts - self._begins[shards])
+        return _Pieces(shards, local, sizes, edges)
 
     def blocks(self, start: int, stop: int) -> Iterator[Bools]:
         """The bits of the ids [start, stop) of the river, in order, a million at a time."""
         while start < stop:
             shard = int(np.searchsorted(self._ends, start, "right"))
-            begin = self._begin(shard)
+            begin = int(self._begins[shard])
             end = min(stop, int(self._ends[shard]), start + BLOCK_IDS)
             first = (start - begin) // 8
             packed = self._bytes(shard)[first : mask_bytes(end - begin)]
@@ -103,9 +130,6 @@ class LossMask:
         """How many ids of the river are trained; reads all masks."""
         stop = int(self._ends[-1]) if len(self._ends) else 0
         return sum(int(np.count_nonzero(block)) for block in self.blocks(0, stop))
-
-    def _begin(self, shard: int) -> int:
-        return int(self._ends[shard]) - self._sizes[shard]
 
     def _bytes(self, shard: int) -> Bytes:
         found = self._open.take(shard)
@@ -121,17 +145,98 @@ class JoinedMask:
     def __init__(self, rivers: Sequence[Any], ends: Int64) -> None:
         self._rivers, self._ends = tuple(rivers), ends
 
-    def at(self, positions: Int64) -> Bools:
-        """Each source's by its own river."""
-        which = np.searchsorted(self._ends, positions, "right")
-        found = np.ones(positions.shape, np.bool_)
+    def cut(self, starts: Int64, sizes: Int64) -> Trains:
+        """Each source's by its own river; no run lies in two."""
+        which = np.where(starts < 0, PADDING, np.searchsorted(self._ends, starts, "right"))
+        sources: dict[int, tuple[Int64, Trains]] = {}
         for source in np.unique(which).tolist():
-            mask = mask_of(self._rivers[source])
-            if mask is not None:
-                here = which == source
-                begin = int(self._ends[source - 1]) if source else 0
-                found[here] = mask.at(positions[here] - begin)
-        return found
+            here = np.flatnonzero(which == source)
+            mask = mask_of(self._rivers[source]) if 0 <= source < len(self._rivers) else None
+            first = int(self._ends[source - 1]) if source > 0 else 0
+            own = _all_alike(sizes[here], source >= 0) if mask is None else mask.cut(starts[here] - first, sizes[here])
+            sources[source] = here, own
+        return lambda first, last: _joined(sources, which[first:last], sizes[first:last], first)
+
+
+def _all_alike(sizes: Int64, trained: bool) -> Trains:
+    return lambda first, last: np.full(int(sizes[first:last].sum()), trained)
+
+
+def _joined(sources: Mapping[int, tuple[Int64, Trains]], which: Int64, sizes: Int64, first: int) -> Bools:
+    """What the sources of some runs say of them, in the order of the runs; they are the runs from `first` on."""
+    begins, done = np.empty_like(sizes), 0
+    found = []
+    for source in np.unique(which).tolist():
+        runs, trains = sources[source]
+        here = which == source
+        low = int(np.searchsorted(runs, first))
+        found.append(trains(low, low + int(np.count_nonzero(here))))
+        begins[here] = done + np.cumsum(sizes[here]) - sizes[here]
+        done += len(found[-1])
+    return _slices(np.concatenate([np.zeros(0, np.bool_), *found]), begins, sizes)
+
+
+class _Pieces(NamedTuple):
+    """Runs of bits, each in one shard: its number (PADDING: none), the first bit in it, and how many."""
+
+    shards: Int64
+    starts: Int64
+    sizes: Int64
+    edges: Int64 | None
+    """(k + 1,) the pieces of each run that was asked for; None: one each."""
+
+
+class _Cut:
+    """Runs looked up beforehand, some of which are unpacked at a time."""
+
+    def __init__(self, pieces: _Pieces, mapped: Callable[[int], Bytes]) -> None:
+        self._shards, starts, self._sizes, self._edges = pieces
+        self._mapped = mapped
+        self._padding = self._shards == PADDING
+        self._firsts = starts >> 3
+        self._lasts = np.where(self._padding, self._firsts, starts + self._sizes + 7 >> 3)
+        counts = self._lasts - self._firsts
+        self._before: Int64 = np.append(0, np.cumsum(counts))
+        self._places = 8 * self._before[:-1] + (starts & 7)
+        self._nothing = bytes(mask_bytes(int(self._sizes[self._padding].max(initial=0))))
+        shards = self._shards[~self._padding]
+        self._only = int(shards[0]) if len(shards) and bool((shards == shards[0]).all()) else None
+
+    def __call__(self, first: int, last: int) -> Bools:
+        """(n,) of the runs from first to last."""
+        if self._edges is not None:
+            first, last = int(self._edges[first]), int(self._edges[last])
+        here = slice(first, last)
+        packed = b"".join([*self._packed(here), self._nothing])
+        bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_)
+        places = self._places[here] - 8 * self._before[first]
+        if self._nothing:
+            places[self._padding[here]] = 8 * (len(packed) - len(self._nothing))
+        return _slices(bits, places, self._sizes[here])
+
+    def _packed(self, here: slice) -> "list[memoryview] | list[bytes]":
+        """The bytes in which the pieces lie."""
+        runs = zip(self._firsts[here].tolist(), self._lasts[here].tolist(), strict=True)
+        if self._only is not None:
+            view = self._mapped(self._only).data
+            return [view[first:last] for first, last in runs]
+        shards = self._shards[here].tolist()
+        different = dict.fromkeys(shards)
+        if len(different) <= MAPPED:
+            views = {shard: self._view(shard) for shard in different}
+            return [views[shard][first:last] for shard, (first, last) in zip(shards, runs, strict=True)]
+        # a view keeps its file mapped
+        return [bytes(self._view(shard)[first:last]) for shard, (first, last) in zip(shards, runs, strict=True)]
+
+    def _view(self, shard: int) -> memoryview:
+        return memoryview(b"") if shard == PADDING else self._mapped(shard).data
+
+
+def _slices(bits: Bools, begins: Int64, sizes: Int64) -> Bools:
+    """bits[b : b + n] of each begin and size, end to end."""
+    view = bits.data
+    runs = zip(begins.tolist(), (begins + sizes).tolist(), strict=True)
+    return np.frombuffer(b"".join([view[begin:end] for begin, end in runs]), np.bool_)
 
 
 def mask_of(river: object) -> Trained | None:

@@ -5,12 +5,36 @@ A document's first id cannot be told from the text before it; whether a model sh
 a text, is the user's choice. All only ignore targets: rows and order are the same with and without.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tokenriver.lossmask import mask_of
-from tokenriver.types import IGNORE, Int64, River
+from tokenriver.lossmask import PADDING, Trained, Trains, mask_of
+from tokenriver.types import IGNORE, Bools, Int64, River
+
+BLOCK_CELLS = 1 << 15
+"""Ids of windows whose mask is unpacked at once: enough for small batches, and it stays in the cache."""
+
+
+class _Windows:
+    """The loss mask of windows that are asked for in order: that of small batches is unpacked for several at once."""
+
+    def __init__(self, loss: Trained, starts: Int64, length: int) -> None:
+        self._lines, self._cells = starts.shape
+        self._length, self._block = length, -1
+        self._each = max(1, BLOCK_CELLS // (self._cells * length))
+        self._trains = loss.cut(starts.ravel(), np.full(starts.size, length))
+        self._bits = np.empty(0, np.bool_)
+
+    def trained(self, line: int, count: int) -> Bools:
+        block, place = divmod(line, self._each)
+        if block != self._block:
+            first = block * self._each
+            last = min(first + self._each, self._lines)
+            self._block, self._bits = block, self._trains(first * self._cells, last * self._cells)
+        begin = place * self._cells * self._length
+        return self._bits[begin : begin + count * self._length]
 
 
 class Masks:
@@ -27,8 +51,22 @@ class Masks:
     def __reduce__(self) -> tuple[Any, ...]:
         return Masks, (self._river, self._first, self.eos_id)
 
-    def on_windows(self, starts: Int64, targets: Int64) -> None:
-        """Of (k, T) targets of windows that start there."""
+    def of_windows(self, starts: Int64, length: int) -> "Callable[[int, int], Bools] | None":
+        """Look up the loss mask of (m, B) windows of so many ids: f(i, k) is then that of the first k of line i, end to
+        end; None for a river without one."""
+        return None if self._loss is None else _Windows(self._loss, starts, length).trained
+
+    def of_runs(self, starts: Int64, sizes: Int64, *, chained: bool) -> Trains | None:
+        """Look up the loss mask of the targets of many runs; None for a river without one. The target of a run's
+        position i is the id start + i + 1, or, where rows are chained, start + i."""
+        if self._loss is None:
+            return None
+        return self._loss.cut(np.where(starts < 0, PADDING, starts + (not chained)), sizes)
+
+    def on_windows(self, starts: Int64, whole: Int64, trained: Bools | None) -> None:
+        """Of (k, T + 1) targets, the first column being none, of windows that start there; `trained` are their ids by
+        the loss mask, (k * (T + 1),)."""
+        targets = whole[:, 1:]
         if self._first:
             edges = self._known()
             first = edges.searchsorted(starts, "right")
@@ -36,32 +74,26 @@ class Masks:
             lines = np.repeat(np.arange(len(starts)), counts)
             which = np.arange(len(lines)) - np.repeat(np.cumsum(counts) - counts - first, counts)
             targets[lines, edges[which] - starts[lines] - 1] = IGNORE
-        if self._loss is not None and len(starts):
-            positions = starts[:, None] + np.arange(1, targets.shape[1] + 1)
-            targets[~self._loss.at(positions)] = IGNORE
+        if trained is not None:
+            # one stretch of memory is masked faster than its rows
+            whole[~trained.reshape(whole.shape)] = IGNORE
         self._ignore_eos(targets)
 
-    def on_runs(self, starts: Int64, sizes: Int64, targets: Int64, *, chained: bool) -> None:
+    def on_runs(self, starts: Int64, sizes: Int64, targets: Int64, trained: Bools | None, *, chained: bool) -> None:
         """Of (k, T + 1) targets, the first column being none, of rows made of runs of so many ids from these starts
-        (-1: padding); no target of rows that are not chained begins a document."""
+        (-1: padding); no target of rows that are not chained begins a document. `trained` are the runs' targets by the
+        loss mask, (k * T,), or (k * (T + 1),) where rows are chained."""
         if self._first and chained:
             edges = self._known()
             places = np.cumsum(sizes) - sizes
             begins = (starts == 0) | (edges[np.minimum(edges.searchsorted(starts), len(edges) - 1)] == starts)
             lines, columns = np.divmod(places[begins & (starts >= 0) & (sizes > 0)], targets.shape[1])
             targets[lines, columns] = IGNORE
-        if self._loss is not None and len(starts):
-            self._ignore_context(starts, sizes, targets if chained else targets[:, 1:], 0 if chained else 1)
+        if trained is not None and len(targets):
+            ignored = np.ones(targets.shape, np.bool_)
+            np.logical_not(trained.reshape(len(targets), -1), out=ignored if chained else ignored[:, 1:])
+            targets[ignored] = IGNORE
         self._ignore_eos(targets[:, 1:])
-
-    def _ignore_context(self, starts: Int64, sizes: Int64, targets: Int64, ahead: int) -> None:
-        """Of cells in which the target of a run's position i is the id start + i + ahead."""
-        assert self._loss is not None, "asked only where there is a loss mask"
-        positions = np.repeat(starts + ahead - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-        inside = np.repeat(starts >= 0, sizes)
-        ignored = ~inside
-        ignored[inside] = ~self._loss.at(positions[inside])
-        targets[ignored.reshape(targets.shape)] = IGNORE
 
     def _known(self) -> Int64:
         """Where documents end, each place once."""

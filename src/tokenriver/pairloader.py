@@ -205,13 +205,11 @@ class PairLoader:
         width = self._max_length if self._whole else int(lengths.max(initial=1))
         ids = np.empty((len(documents), width), np.int64)
         runs = np.stack([np.where(lengths > 0, starts, -1), np.full_like(starts, -1)], 1).ravel()
-        self._corpus.take(runs, np.stack([lengths, width - lengths], 1).ravel(), ids)
-        columns = np.arange(width)
-        inside = columns < lengths[:, None]
-        ids[~inside] = self._pad_id
-        mask = np.zeros(ids.shape, np.bool_)
+        sizes = np.stack([lengths, width - lengths], 1).ravel()
+        self._corpus.take(runs, sizes, ids)
+        ids[np.arange(width) >= lengths[:, None]] = self._pad_id
         assert self._corpus.loss_mask is not None, "refused in the beginning"
-        mask[inside] = self._corpus.loss_mask.at((starts[:, None] + columns)[inside])
+        mask = self._corpus.loss_mask.cut(runs, sizes)(0, len(runs)).copy()
         shape = (ROWS, len(pairs))
         return PairBatch(ids.reshape(*shape, width), mask.reshape(*shape, width), lengths.reshape(shape), pairs, place)
 

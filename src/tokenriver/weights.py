@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver.errors import FormatError
+from tokenriver.lossmask import Trains
 from tokenriver.river import Out, River
 from tokenriver.types import Bools, Int64
 
@@ -24,6 +25,15 @@ class WeightMask:
         if positions.size:
             self._weights.gather(positions.reshape(-1), 1, found)
         return self._trained(found).reshape(positions.shape)
+
+    def cut(self, starts: Int64, sizes: Int64) -> Trains:
+        """See lossmask.Trained; FormatError as `at`."""
+        return lambda first, last: self._take(starts[first:last], sizes[first:last])
+
+    def _take(self, starts: Int64, sizes: Int64) -> Bools:
+        found: Out = np.empty((1, int(sizes.sum())), self._weights.dtype)
+        self._weights.take(starts, sizes, found)
+        return self._trained(found).reshape(-1)
 
     def blocks(self, start: int, stop: int) -> Iterator[Bools]:
         """The mask of the ids [start, stop) of the river, in order, a million at a time."""

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
@@ -117,3 +118,18 @@ def test_wrong_arguments(small_corpus: Path, capsys: pytest.CaptureFixture[str])
     ran = tokenriver(capsys, "batches", small_corpus, *SHAPE, "--order", "sideways")
     assert ran.code == 1
     assert "sideways" in ran.err
+
+
+def test_the_rows_of_a_packed_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Documents are not known, what is trained is."""
+    ids = np.frombuffer(b"ask:tell,ask:tell,ask:tell,ask:tell,", np.uint8).reshape(4, 9)
+    with h5py.File(tmp_path / "sft_packed.h5", "w") as file:
+        file["tokens"], file["loss_mask"] = ids.astype("<i4"), np.tile(np.arange(9) > 3, (4, 1)).astype(np.int8)
+    words = ("batches", tmp_path / "sft_packed.h5", "--seq-len", 9, "--batch-size", 2, "--order", "hdf5-sft-sequential")
+    ran = tokenriver(capsys, *words, "--tokenizer", "byte")
+    assert ran.out.count("document ?        context  |ask:|") == ran.out.count("TRAINED  |tell,|") == 2
+    (step,) = tokenriver(capsys, *words, "--tokenizer", "byte", "--json").json()["steps"]
+    assert [row["num_targets"] for row in step["rows"]] == [5, 5]
+    assert {"".join(run["text"] for run in row["runs"]) for row in step["rows"]} == {"ask:tell,"}
+    ran = tokenriver(capsys, *words[:3], 8, *words[4:])
+    assert (ran.code, "expected 9, the ids of the file's rows" in ran.err) == (1, True)

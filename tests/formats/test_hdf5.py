@@ -195,6 +195,8 @@ def test_a_mask_is_the_rivers(tmp_path: Path) -> None:
     places = np.random.default_rng(1).integers(0, 10_000, (7, 40))
     assert (both.loss_mask.at(places) == expected[places]).all()
     assert (np.concatenate(list(both.loss_mask.blocks(4990, 5020))) == expected[4990:5020]).all()
+    trains = both.loss_mask.cut(np.array([4990, -1, 7, 9999]), np.array([30, 5, 0, 1]))
+    assert trains(0, 4).tolist() == [*expected[4990:5020].tolist(), *[False] * 5, bool(expected[9999])]
     tr.convert(tmp_path / "a.h5", tmp_path / "native", format="native")
     there = open_corpus(tmp_path / "native").loss_mask
     assert there is not None

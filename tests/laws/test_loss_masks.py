@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rivers import ArrayRiver
-from tokenriver import registry
+from tokenriver import masks, registry
 from tokenriver.errors import LimitError
 from tokenriver.loader import Loader
+from tokenriver.lossmask import Trains
 from tokenriver.mixing import Mixture
 from tokenriver.types import IGNORE, Bools, Int64, River
 
@@ -22,9 +23,13 @@ class Bits:
     def __init__(self, bits: list[bool]) -> None:
         self._bits = np.array(bits, np.bool_)
 
-    def at(self, positions: Int64) -> Bools:
-        found: Bools = self._bits[positions]
-        return found
+    def cut(self, starts: Int64, sizes: Int64) -> Trains:
+        def of(first: int, last: int) -> Bools:
+            runs = zip(starts[first:last].tolist(), sizes[first:last].tolist(), strict=True)
+            bits = [bit for s, n in runs for bit in (self._bits[s : s + n].tolist() if s >= 0 else [False] * n)]
+            return np.array(bits, np.bool_)
+
+        return of
 
 
 class MaskedRiver(ArrayRiver):
@@ -47,10 +52,11 @@ def _expected(targets: Int64, bits: dict[int, bool]) -> list[list[int]]:
 
 @pytest.mark.parametrize("name", registry.names("packing"))
 @settings(max_examples=20, deadline=None)
-@given(made=documents(), seq_len=st.integers(2, 7), shape=st.tuples(*[st.integers(1, 3)] * 3))
+@given(made=documents(), seq_len=st.integers(2, 7), shape=st.tuples(*[st.integers(1, 3)] * 3), block=st.integers(1, 40))
 def test_targets_are_ignored_by_their_own_bit(
-    name: str, made: tuple[list[int], list[bool]], seq_len: int, shape: tuple[int, int, int]
+    name: str, made: tuple[list[int], list[bool]], seq_len: int, shape: tuple[int, int, int], block: int
 ) -> None:
+    """However many batches of windows have their mask unpacked together."""
     lengths, bits = made
     batch, micro, world_size = shape
     options: dict[str, Any] = {"seq_len": seq_len, "packing": name, "micro_batch": micro, "prefetch": 0}
@@ -60,10 +66,12 @@ def test_targets_are_ignored_by_their_own_bit(
     except LimitError:
         return
     by_id = dict(enumerate(bits))
-    for found, before in zip(Loader(MaskedRiver(lengths, bits), **options), plain, strict=True):
-        assert np.array_equal(found.input_ids, before.input_ids)
-        assert found.targets.tolist() == _expected(before.targets, by_id)
-        assert found.num_targets == int(found.loss_mask.sum())
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(masks, "BLOCK_CELLS", block)
+        for found, before in zip(Loader(MaskedRiver(lengths, bits), **options), plain, strict=True):
+            assert np.array_equal(found.input_ids, before.input_ids)
+            assert found.targets.tolist() == _expected(before.targets, by_id)
+            assert found.num_targets == int(found.loss_mask.sum())
 
 
 @settings(max_examples=15, deadline=None)

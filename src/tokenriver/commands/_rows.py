@@ -40,8 +40,10 @@ def _runs(batch: Batch, line: int, corpus: Corpus) -> Iterator[dict[str, Any]]:
             "start": start,
             "stop": stop,
             "loss": bool(mask[start]),
-            # positions without a document and without loss are padding: their ids mean nothing
-            "text": corpus.decode(ids[start:stop].astype(np.uint32)) if document >= 0 or mask[start] else "",
+            # positions without a document and without loss are padding where documents are known: ids mean nothing
+            "text": corpus.decode(ids[start:stop].astype(np.uint32))
+            if document >= 0 or mask[start] or corpus.num_documents is None
+            else "",
         }
 
 
@@ -51,7 +53,7 @@ def _pieces(batch: Batch, line: int, corpus: Corpus) -> Iterator[dict[str, Any]]
     ids, targets = batch.input_ids[line], batch.targets[line]
     edges = [0, *(np.flatnonzero(np.diff(documents)) + 1).tolist(), len(ids)]
     for start, stop in itertools.pairwise(edges):
-        if documents[start] < 0:
+        if documents[start] < 0 and (corpus.num_documents is not None or batch.sample_ids[line] < 0):
             continue  # padding
         own, trained = ids[start:stop], np.append(False, mask[start : stop - 1])
         # where rows are whole examples, what ends one is a target alone
@@ -59,7 +61,8 @@ def _pieces(batch: Batch, line: int, corpus: Corpus) -> Iterator[dict[str, Any]]
             own, trained = np.append(own, targets[stop - 1]), np.append(trained, True)
         for first, last in itertools.pairwise([0, *(np.flatnonzero(np.diff(trained)) + 1).tolist(), len(own)]):
             text = corpus.decode(own[first:last].astype(np.uint32))
-            yield {"document": int(documents[start]), "trained": bool(trained[first]), "text": text}
+            document = int(documents[start]) if documents[start] >= 0 else None
+            yield {"document": document, "trained": bool(trained[first]), "text": text}
 
 
 def show(row: dict[str, Any], characters: int) -> None:
@@ -88,7 +91,8 @@ def _show_pieces(pieces: list[dict[str, Any]], characters: int) -> None:
     """A line for each piece: what is trained is told by a word and by colour."""
     for piece in pieces:
         trained = piece["trained"]
-        line = Text(f"  document {piece['document']:<7,}  {'TRAINED' if trained else 'context'}  ")
+        name = "?" if piece["document"] is None else f"{piece['document']:,}"
+        line = Text(f"  document {name:<7}  {'TRAINED' if trained else 'context'}  ")
         line.append(f"|{shorten(piece['text'], characters)}|", style="bold green" if trained else "dim")
         console().print(line, soft_wrap=True)
 
