@@ -10,7 +10,7 @@ import tokenriver
 from tokenriver.commands import _environment
 from tokenriver.corpus import Corpus
 from tokenriver.loader import Loader
-from tokenriver.runlog import RunLog, read_log
+from tokenriver.runlog import Places, read_log
 
 PhaseShift = Annotated[bool, typer.Option("--phase-shift", help="Windows are cut elsewhere in each epoch (concat).")]
 Stride = Annotated[int | None, typer.Option("--stride", metavar="N", help="Ids between two windows (sliding).", min=1)]
@@ -25,7 +25,7 @@ class Run:
 
     corpus: Corpus
     loader: Loader
-    places: RunLog
+    places: Places
 
     def place(self, row_number: int) -> dict[str, int]:
         """Where a row was served, as plain values."""
