@@ -203,6 +203,14 @@ def test_a_step_again_and_again_has_no_places_and_no_way_on() -> None:
         make().load_state_dict(loader.state_dict())
 
 
+def test_there_is_no_place_before_the_run() -> None:
+    places = make().places
+    with pytest.raises(LimitError, match="step: got -1, expected 0 or more"):
+        places.rows(-1)
+    with pytest.raises(LimitError, match="row_number: got -1, expected 0 or more"):
+        places.place(-1)
+
+
 # ------------------------------------------------------------------------------------------------- state
 
 

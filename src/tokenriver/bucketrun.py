@@ -9,10 +9,10 @@ import numpy as np
 from tokenriver.batch import Batch, Ring, serve
 from tokenriver.buckets import Bucket, BucketOrder, Narrow
 from tokenriver.course import Course
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, LimitError
 from tokenriver.legs import Legs
 from tokenriver.recent import Recent
-from tokenriver.runlog import Start, nth
+from tokenriver.runlog import Start, nth, refuse_repeat
 from tokenriver.sampler import check_rank, share
 from tokenriver.types import Int64, Packing
 
@@ -59,10 +59,7 @@ class BucketSchedule:
 
     def places(self, course: Course, stand: tuple[int, int]) -> "BucketPlaces":
         """Where rows are served: the same from any state on. InputError for a run that repeats a step."""
-        if course.repeat is not None:
-            raise InputError(
-                "run log: got a run with repeat_batch, whose rows have no place of their own; leave it out"
-            )
+        refuse_repeat(course.repeat)
         return BucketPlaces(self.order, course.world_size)
 
     def legs(self, course: Course, stand: tuple[int, int], end: tuple[int | None, int | None]) -> "Legs | BucketLegs":
@@ -83,10 +80,11 @@ class BucketSchedule:
 
     def _course(self, course: Course, bucket: Bucket) -> Course:
         """That of a step of a bucket, wherever in the run."""
-        share = -(-bucket.step_rows // course.world_size)
-        most = share if self.micro_batch is None else self.micro_batch * self.packing.seq_len // bucket.width
+        rows = -(-bucket.step_rows // course.world_size)
+        if self.micro_batch is not None:
+            rows = min(rows, self.micro_batch * self.packing.seq_len // bucket.width)
         narrow = Narrow(self.packing, bucket.width)
-        return replace(course, packing=narrow, global_batch=bucket.step_rows, micro_batch=min(share, most))
+        return replace(course, packing=narrow, global_batch=bucket.step_rows, micro_batch=rows)
 
     def _again(self, course: Course, first: int, stand: tuple[int, int], end_step: int | None) -> Legs:
         """The step that begins with row number `first`, at every step from `stand` on."""
@@ -105,7 +103,7 @@ class BucketPlaces:
 
     def rows(self, step: int, rank: int | None = None, world_size: int | None = None) -> range:
         """Row numbers of a step: one rank's (of the run's world size, or of another), or without a rank all."""
-        bucket, row, rows = self.order.step(step)
+        bucket, row, rows = self.order.step(_from_0("step", step))
         room = self.order.buckets[bucket].step_rows
         first, last = (0, room) if rank is None else share(room, *check_rank(rank, world_size or self.world_size))
         return range(row + min(first, rows), row + min(last, rows))
@@ -116,11 +114,17 @@ class BucketPlaces:
 
     def place(self, row_number: int) -> tuple[int, int, int]:
         """(step, rank, index among the rank's rows of that step) of a row number; the other way round."""
-        step = self.order.steps_upto(row_number + 1) - 1
+        step = self.order.steps_upto(_from_0("row_number", row_number) + 1) - 1
         bucket, row, _ = self.order.step(step)
         room, offset = self.order.buckets[bucket].step_rows, row_number - row
         rank = ((offset + 1) * self.world_size - 1) // room
         return step, rank, offset - share(room, rank, self.world_size)[0]
+
+
+def _from_0(name: str, value: int) -> int:
+    if value < 0:
+        raise LimitError(f"{name}: got {value}, expected 0 or more, where the run begins")
+    return value
 
 
 class BucketLegs:

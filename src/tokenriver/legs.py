@@ -7,8 +7,7 @@ from typing import Any
 
 from tokenriver.batch import Batch, Ring, serve
 from tokenriver.course import Course
-from tokenriver.errors import InputError
-from tokenriver.runlog import Start
+from tokenriver.runlog import Start, refuse_repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,7 @@ class Legs:
         """Where sizes are new from the step of a micro-batch on, the step itself first. InputError for a run that
         serves the rows of one step again and again."""
         state, first = self.state(micro), self.find(micro)[0]
-        if first.repeat is not None:
-            raise InputError(
-                "run log: got a run with repeat_batch, whose rows have no place of their own; leave it out"
-            )
+        refuse_repeat(first.repeat)
         here = Start(state["step"], state["row"], first.global_batch, first.world_size)
         later = [leg for leg in self.courses if leg.step > here.step]
         return [here, *(Start(leg.step, leg.row, leg.global_batch, leg.world_size) for leg in later)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tokenriver.course import LARGEST
-from tokenriver.errors import FormatError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.journal import Journal, read_lines
 from tokenriver.sampler import check_rank, share
 
@@ -85,6 +85,12 @@ class RunLog:
         steps, offset = divmod(row_number - start.row, start.global_batch)
         rank = ((offset + 1) * start.world_size - 1) // start.global_batch
         return start.step + steps, rank, offset - share(start.global_batch, rank, start.world_size)[0]
+
+
+def refuse_repeat(repeat: int | None) -> None:
+    """InputError for a run that serves the rows of one step, from this row number on, again and again."""
+    if repeat is not None:
+        raise InputError("run log: got a run with repeat_batch, whose rows have no place of their own; leave it out")
 
 
 def nth(rows: range, place: tuple[int, int, int]) -> int:
