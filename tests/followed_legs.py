@@ -38,6 +38,7 @@ def make(run: Run, corpora: Corpora, leg: Leg, rank: int) -> Loader:
         "epochs": leg.epochs,
         "steps": leg.steps,
         "schedule": schedule(leg),
+        "repeat_batch": leg.repeat,
     }
     return Loader(corpus_of(run, corpora), **given)
 
@@ -76,14 +77,15 @@ class Place:
 
     def micros(self, rank: int) -> list[list[int]]:
         """The row numbers of the step that comes next, micro-batch by micro-batch."""
-        ranks = rank, self.leg.world_size
-        return naive_order.dealt(self.row, self.pace.global_batch, ranks, self.pace.micro, self.end)
+        ranks, batch = (rank, self.leg.world_size), self.pace.global_batch
+        first = self.row if self.leg.repeat is None else self.leg.repeat * batch
+        return naive_order.dealt(first, batch, ranks, self.pace.micro, self.end)
 
     def move(self, steps: int) -> int:
         """Go on by so many steps, or to the end; the steps passed."""
         begin = self.step
         while self.step < begin + steps and not self.ended:
-            stop = self.row + self.pace.global_batch
+            stop = self.row + (self.pace.global_batch if self.leg.repeat is None else 0)
             self.row, self.step = stop if self.end is None else min(stop, self.end), self.step + 1
         return self.step - begin
 
@@ -149,8 +151,9 @@ class Rank:
                 self.stream = self.loop()
             batch = next(self.stream)
             self.check(batch, micro, numbers)
-            self.targets.update(batch.targets[batch.targets >= 0].tolist())
-            self.kept += [number for number in batch.row_numbers.tolist() if number >= 0]
+            if self.place.leg.repeat is None:
+                self.targets.update(batch.targets[batch.targets >= 0].tolist())
+                self.kept += [number for number in batch.row_numbers.tolist() if number >= 0]
             if micro + 1 == len(micros):
                 self.place.move(1)
             self.take(batch.state)

@@ -34,6 +34,8 @@ class Leg:
     prefetch: int
     workers: int
     """Parts into which each rank's batches are divided; 0 for the loader's own loop."""
+    repeat: int | None
+    """The step whose rows are served at every step, while the run's stand still."""
     events: list[tuple[str, int]]
     """("serve" | "skip", steps), ("again", 0) for another loop, ("torn", micro-batches) of a step that is not ended."""
 
@@ -182,8 +184,13 @@ def draw_leg(dice: random.Random, history: History, step: int, last: bool) -> Le
         history.steps,
         dice.randint(1, 3) if not dice.randrange(12) else 0,
         dice.choice((0, 0, 0, 0, 0, 0, 1, 3)),
+        None,
         events,
     )
+    if len(history.run.lengths) == 1 and not last and not dice.randrange(8):
+        more = dice.randint(1, 4)
+        history.steps = history.steps and history.steps + more
+        leg = replace(leg, paces=leg.paces[:1], epochs=None, steps=step + more, repeat=dice.randint(0, 5))
     history.legs.append(leg)
     return leg
 

@@ -184,15 +184,31 @@ def test_what_does_not_go_with_buckets_is_refused(tmp_path: Path) -> None:
         Loader(RIVER, seq_len=4, global_batch=1, packing_options=asked)
     with pytest.raises(InputError, match="schedule: got one beside buckets"):
         make(asked, schedule=[(1, {"global_batch": 2})])
-    with pytest.raises(InputError, match="repeat_batch: got it beside a schedule or buckets"):
-        make(asked, repeat_batch=0)
     with pytest.raises(InputError, match="buckets: got them with a mixture"):
         Loader(tr.Mixture({"a": (RIVER, 1.0)}), seq_len=16, packing="document", packing_options=asked)
     loader = make()
     with pytest.raises(InputError, match="run log: got a run in buckets"):
         loader.log_start(tmp_path / "log")
-    with pytest.raises(InputError, match="run log: got a run in buckets"):
+
+
+def test_a_step_again_and_again_has_no_places_and_no_way_on() -> None:
+    loader = make(repeat_batch=2, steps=3)
+    assert [batch.row_numbers.tolist() for batch in loader] == [make().batch(2).row_numbers.tolist()] * 3
+    assert loader.num_steps == 3
+    assert make(repeat_batch=0).num_steps == 6
+    assert make(repeat_batch=8).batch(0).sample_ids.tolist() == make(epochs=2).batch(8).sample_ids.tolist()
+    with pytest.raises(InputError, match="run log: got a run with repeat_batch"):
         _ = loader.places
+    with pytest.raises(InputError, match="state: row: got 0 at step 3, expected"):
+        make().load_state_dict(loader.state_dict())
+
+
+def test_there_is_no_place_before_the_run() -> None:
+    places = make().places
+    with pytest.raises(LimitError, match="step: got -1, expected 0 or more"):
+        places.rows(-1)
+    with pytest.raises(LimitError, match="row_number: got -1, expected 0 or more"):
+        places.place(-1)
 
 
 # ------------------------------------------------------------------------------------------------- state

@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -119,6 +120,20 @@ def test_one_batch_again_and_again() -> None:
     loader = make(global_batch=4)
     loader.load_state_dict(got[-1].state)
     assert loader.batch(3).row_numbers.tolist() == [0, 1, 2, 3]
+
+
+def test_one_batch_again_and_again_behind_a_state(tmp_path: Path) -> None:
+    loader = make(global_batch=4, repeat_batch=5, epochs=3)
+    loader.load_state_dict(make(global_batch=4).batch(1).state)
+    assert loader.state_dict()["row"] == 8
+    for step in (0, 1, 2, 4):
+        batch = loader.batch(step)
+        assert (batch.step, batch.row_numbers.tolist()) == (step, [20, 21, 22, 23])
+    # its rows have no place of their own in the run
+    with pytest.raises(InputError, match="run log: got a run with repeat_batch"):
+        _ = loader.places
+    with pytest.raises(InputError, match="run log: got a run with repeat_batch"):
+        loader.log_start(tmp_path / "log")
 
 
 # ------------------------------------------------------------------------------------------ prefetch

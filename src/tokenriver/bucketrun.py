@@ -9,9 +9,11 @@ import numpy as np
 from tokenriver.batch import Batch, Ring, serve
 from tokenriver.buckets import Bucket, BucketOrder, Narrow
 from tokenriver.course import Course
-from tokenriver.errors import InputError
+from tokenriver.errors import InputError, LimitError
+from tokenriver.legs import Legs
 from tokenriver.recent import Recent
-from tokenriver.runlog import Start
+from tokenriver.runlog import Start, nth, refuse_repeat
+from tokenriver.sampler import check_rank, share
 from tokenriver.types import Int64, Packing
 
 KEPT = 2
@@ -26,7 +28,7 @@ class BucketSchedule:
     order: BucketOrder
     micro_batch: int | None
     """Rows of seq_len positions; a narrower bucket has as many more as fill no more positions. None: a rank's share."""
-    varies: bool = True
+    varies: bool = False
     one_order: bool = True
 
     @property
@@ -55,24 +57,74 @@ class BucketSchedule:
         """How many epochs are begun in the first `row` rows."""
         return -(-row // self.order.num_rows)
 
-    def legs(self, course: Course, stand: tuple[int, int], end: tuple[int | None, int | None]) -> "BucketLegs":
+    def places(self, course: Course, stand: tuple[int, int]) -> "BucketPlaces":
+        """Where rows are served: the same from any state on. InputError for a run that repeats a step."""
+        refuse_repeat(course.repeat)
+        return BucketPlaces(self.order, course.world_size)
+
+    def legs(self, course: Course, stand: tuple[int, int], end: tuple[int | None, int | None]) -> "Legs | BucketLegs":
         """The run of `course`'s rank from `stand` to `end`, both (row, step); None for no such end. InputError for a
         row that is not the first of its step."""
         (row, step), (end_row, end_step) = stand, end
+        if course.repeat is not None:
+            return self._again(course, course.repeat, stand, end_step)
         if row != self.row(step):
             raise InputError(
                 f"state: row: got {row} at step {step}, expected {self.row(step)}, as this loader's buckets have it; "
                 "load it with the options that it was saved with"
             )
-        courses = []
-        for bucket in self.buckets:
-            share = -(-bucket.step_rows // course.world_size)
-            most = share if self.micro_batch is None else self.micro_batch * self.packing.seq_len // bucket.width
-            narrow = Narrow(self.packing, bucket.width)
-            courses.append(replace(course, packing=narrow, global_batch=bucket.step_rows, micro_batch=min(share, most)))
+        courses = [self._course(course, bucket) for bucket in self.buckets]
         stops = [] if end_row is None else [self.steps_upto(end_row)]
         stops += [] if end_step is None else [end_step]
         return BucketLegs(self.order, tuple(courses), step, min(stops) if stops else None)
+
+    def _course(self, course: Course, bucket: Bucket) -> Course:
+        """That of a step of a bucket, wherever in the run."""
+        rows = -(-bucket.step_rows // course.world_size)
+        if self.micro_batch is not None:
+            rows = min(rows, self.micro_batch * self.packing.seq_len // bucket.width)
+        narrow = Narrow(self.packing, bucket.width)
+        return replace(course, packing=narrow, global_batch=bucket.step_rows, micro_batch=rows)
+
+    def _again(self, course: Course, first: int, stand: tuple[int, int], end_step: int | None) -> Legs:
+        """The step that begins with row number `first`, at every step from `stand` on."""
+        bucket, _, rows = self.order.step(self.steps_upto(first))
+        row, step = stand
+        again = replace(self._course(course, self.buckets[bucket]), row=row, step=step, end_row=first + rows)
+        return Legs((again,), (0,), None if end_step is None else (end_step - step) * again.micros)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlaces:
+    """Which step and rank serves a row of a run in buckets: arithmetic for any step; see runlog.Places."""
+
+    order: BucketOrder
+    world_size: int
+
+    def rows(self, step: int, rank: int | None = None, world_size: int | None = None) -> range:
+        """Row numbers of a step: one rank's (of the run's world size, or of another), or without a rank all."""
+        bucket, row, rows = self.order.step(_from_0("step", step))
+        room = self.order.buckets[bucket].step_rows
+        first, last = (0, room) if rank is None else share(room, *check_rank(rank, world_size or self.world_size))
+        return range(row + min(first, rows), row + min(last, rows))
+
+    def row_number(self, step: int, rank: int = 0, index: int = 0) -> int:
+        """The row number that a rank served as its index-th row of a step; LimitError if it had fewer."""
+        return nth(self.rows(step, rank), (step, rank, index))
+
+    def place(self, row_number: int) -> tuple[int, int, int]:
+        """(step, rank, index among the rank's rows of that step) of a row number; the other way round."""
+        step = self.order.steps_upto(_from_0("row_number", row_number) + 1) - 1
+        bucket, row, _ = self.order.step(step)
+        room, offset = self.order.buckets[bucket].step_rows, row_number - row
+        rank = ((offset + 1) * self.world_size - 1) // room
+        return step, rank, offset - share(room, rank, self.world_size)[0]
+
+
+def _from_0(name: str, value: int) -> int:
+    if value < 0:
+        raise LimitError(f"{name}: got {value}, expected 0 or more, where the run begins")
+    return value
 
 
 class BucketLegs:
@@ -117,7 +169,7 @@ class BucketLegs:
         """InputError: every step has a size of its own."""
         raise InputError(
             "run log: got a run in buckets, whose steps have sizes of their own, expected sizes that hold for many "
-            "steps; the rows of a step are those of loader.batch(step).row_numbers on each rank"
+            "steps; loader.places has the rows of each step and rank without one"
         )
 
     def state(self, done: int) -> dict[str, Any]:

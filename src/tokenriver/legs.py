@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenriver.batch import Batch, Ring, serve
 from tokenriver.course import Course
-from tokenriver.runlog import Start
+from tokenriver.runlog import Start, refuse_repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class Legs:
         """[first, end) row numbers of the run, from its begin; None without an end."""
         course, last = self.courses[-1], self.end_step
         if course.repeat is not None:
-            return course.repeat, course.repeat + course.global_batch
+            stop = course.repeat + course.global_batch
+            return course.repeat, stop if course.end_row is None else min(stop, course.end_row)
         return 0, None if last is None else course.step_row(last)
 
     def find(self, micro: int) -> tuple[Course, int]:
@@ -58,8 +59,10 @@ class Legs:
         return self.firsts[leg] + (step - course.step) * course.micros
 
     def starts(self, micro: int) -> list[Start]:
-        """Where sizes are new from the step of a micro-batch on, the step itself first."""
+        """Where sizes are new from the step of a micro-batch on, the step itself first. InputError for a run that
+        serves the rows of one step again and again."""
         state, first = self.state(micro), self.find(micro)[0]
+        refuse_repeat(first.repeat)
         here = Start(state["step"], state["row"], first.global_batch, first.world_size)
         later = [leg for leg in self.courses if leg.step > here.step]
         return [here, *(Start(leg.step, leg.row, leg.global_batch, leg.world_size) for leg in later)]

@@ -25,7 +25,7 @@ from tokenriver.ledger import Ledger
 from tokenriver.legs import Legs
 from tokenriver.mixing import Mixture
 from tokenriver.replaying import Replayed
-from tokenriver.runlog import RunLog, append_to_log
+from tokenriver.runlog import Places, append_to_log
 from tokenriver.sampler import check_rank
 from tokenriver.schedule import Changes, Pace, lay_run
 from tokenriver.trace import Origin, Trail
@@ -98,9 +98,7 @@ class Loader:
             (packing == "concat", int(seed)),
         )
         if repeat_batch is not None and self._schedule.varies:
-            raise InputError(
-                "repeat_batch: got it beside a schedule or buckets, expected one alone; leave the other out"
-            )
+            raise InputError("repeat_batch: got it beside a schedule, expected one alone; leave the other out")
         if isinstance(sampler, Replayed):
             sampler.check_epochs(epochs)
             epochs = None
@@ -120,7 +118,7 @@ class Loader:
         self._names = (corpus.fingerprint, sampler.order, self._schedule.tag, mixture, told)
         self._course = Course(
             *(river, rows, sampler, rank, ranks, first.global_batch, 1),
-            repeat=None if repeat_batch is None else int(repeat_batch) * first.global_batch,
+            repeat=None if repeat_batch is None else self._schedule.row(int(repeat_batch)),
             plan=(tag(corpus.fingerprint, 8), *(tag(name, 4) for name in self._names[1:])),
             masks=masks_of(corpus, river, mask_first, mask_eos),
         )
@@ -207,7 +205,9 @@ class Loader:
                 f"step: got {step}, expected 0 to {last - 1}, the last step of this run; give epochs or steps"
             )
         stand = legs.find(0)[0]
-        if step < stand.step:
+        if step < stand.step and stand.repeat is not None:
+            legs = self._schedule.legs(self._course, (stand.row, 0), (None, None))
+        elif step < stand.step:
             if stand.row != self._schedule.row(stand.step):
                 raise InputError(
                     f"step: got {step}, expected {stand.step} or more; the loaded state took {stand.row} rows in "
@@ -242,12 +242,11 @@ class Loader:
         return self.trail.when(int(document), source, self._legs.rows, stop)
 
     @property
-    def places(self) -> RunLog:
-        """From row numbers to (step, rank, index) and back; behind a state of other batch sizes, from its step on."""
-        stand, legs = self._legs.find(0)[0], self._legs
-        if stand.row == self._schedule.row(stand.step):
-            legs = self._schedule.legs(self._course, (0, 0), (None, None))
-        return RunLog(legs.starts(0))
+    def places(self) -> Places:
+        """From row numbers to (step, rank, index) and back; behind a state of other batch sizes, from its step on.
+        InputError for a run with repeat_batch."""
+        stand = self._legs.find(0)[0]
+        return self._schedule.places(self._course, (stand.row, stand.step))
 
     def log_start(self, path: str | Path) -> None:
         """Add lines to the run's log (see `RunLog`) for the step at which the loader stands and for what its schedule

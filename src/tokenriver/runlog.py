@@ -8,9 +8,10 @@ were behind it. A line takes the place of all lines before it that begin at its 
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Protocol
 
 from tokenriver.course import LARGEST
-from tokenriver.errors import FormatError, LimitError
+from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.journal import Journal, read_lines
 from tokenriver.sampler import check_rank, share
 
@@ -23,6 +24,19 @@ class Start:
     row: int
     global_batch: int
     world_size: int
+
+
+class Places(Protocol):
+    """From row numbers of a run to (step, rank, index) and back."""
+
+    def rows(self, step: int, rank: int | None = None, world_size: int | None = None) -> range:
+        """Row numbers of a step: one rank's (of the run's world size, or of another), or without a rank all."""
+
+    def row_number(self, step: int, rank: int = 0, index: int = 0) -> int:
+        """The row number that a rank served as its index-th row of a step; LimitError if it had fewer."""
+
+    def place(self, row_number: int) -> tuple[int, int, int]:
+        """(step, rank, index among the rank's rows of that step) of a row number; the other way round."""
 
 
 class RunLog:
@@ -59,12 +73,7 @@ class RunLog:
 
     def row_number(self, step: int, rank: int = 0, index: int = 0) -> int:
         """The row number that a rank served as its index-th row of a step; LimitError if it had fewer."""
-        rows = self.rows(step, rank)
-        if not 0 <= index < len(rows):
-            raise LimitError(
-                f"index: got {index}, expected 0 to {len(rows) - 1}, the rows of rank {rank} in step {step}"
-            )
-        return rows[index]
+        return nth(self.rows(step, rank), (step, rank, index))
 
     def place(self, row_number: int) -> tuple[int, int, int]:
         """(step, rank, index among the rank's rows of that step) of a row number; the other way round."""
@@ -76,6 +85,20 @@ class RunLog:
         steps, offset = divmod(row_number - start.row, start.global_batch)
         rank = ((offset + 1) * start.world_size - 1) // start.global_batch
         return start.step + steps, rank, offset - share(start.global_batch, rank, start.world_size)[0]
+
+
+def refuse_repeat(repeat: int | None) -> None:
+    """InputError for a run that serves the rows of one step, from this row number on, again and again."""
+    if repeat is not None:
+        raise InputError("run log: got a run with repeat_batch, whose rows have no place of their own; leave it out")
+
+
+def nth(rows: range, place: tuple[int, int, int]) -> int:
+    """The row number at (step, rank, index) among the rows of that step and rank; LimitError if they are fewer."""
+    step, rank, index = place
+    if not 0 <= index < len(rows):
+        raise LimitError(f"index: got {index}, expected 0 to {len(rows) - 1}, the rows of rank {rank} in step {step}")
+    return rows[index]
 
 
 def read_log(path: Path) -> RunLog:

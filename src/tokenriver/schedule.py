@@ -17,6 +17,7 @@ from tokenriver.course import Course
 from tokenriver.errors import InputError, LimitError
 from tokenriver.layout import whole
 from tokenriver.legs import Legs
+from tokenriver.runlog import Places, RunLog
 from tokenriver.sampler import ORDERS
 from tokenriver.segments import Laid, Lengths, Segment, lay_lengths
 
@@ -112,6 +113,12 @@ class Schedule:
     def epochs_upto(self, row: int) -> int:
         """How many epochs are begun in the first `row` rows."""
         return self.segment(row).epochs_upto(row)
+
+    def places(self, course: Course, stand: tuple[int, int]) -> Places:
+        """Where rows are served by a run that stands at (row, step): where all steps before it had the sizes of this
+        schedule, from its begin on."""
+        row, step = stand
+        return RunLog(self.legs(course, stand if row != self.row(step) else (0, 0), (None, None)).starts(0))
 
     def legs(self, course: Course, stand: tuple[int, int], end: tuple[int | None, int | None]) -> Legs:
         """The run of `course`'s rank from `stand` to `end`, both (row, step); None for no such end. InputError where

@@ -73,6 +73,29 @@ def test_when_is_the_way_back(small_corpus: Path, capsys: pytest.CaptureFixture[
         assert 11 in {document["document"] for document in traced["documents"]}
 
 
+def test_rows_in_buckets(small_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ("--seq-len", 64, "--packing", "document", "--buckets", "16,48", "--max-tokens-per-batch", 200, "--json")
+    options: dict[str, Any] = {"seq_len": 64, "packing": "document", "world_size": 2, "prefetch": 0, "epochs": 2}
+    options["packing_options"] = {"buckets": [16, 48], "max_tokens_per_batch": 200}
+    ranks = [tr.Loader(tr.open_corpus(small_corpus), rank=rank, **options) for rank in range(2)]
+    for step in (0, 1, ranks[0].steps_per_epoch + 2):
+        for rank, loader in enumerate(ranks):
+            words = (*shape, "--world-size", 2, "--step", step, "--rank", rank)
+            rows = tokenriver(capsys, "trace", small_corpus, *words).json()["rows"]
+            numbers = loader.batch(step).row_numbers
+            assert [row["row_number"] for row in rows] == numbers[numbers >= 0].tolist()
+            assert [(row["step"], row["rank"], row["index"]) for row in rows] == [
+                (step, rank, index) for index in range(len(rows))
+            ]
+    words = (*shape, "--world-size", 2, "--document", 11, "--epochs", 2)
+    (found,) = tokenriver(capsys, "when", small_corpus, *words).json()["documents"]
+    assert [row["row_number"] for row in found["rows"]] == ranks[0].when(11).tolist()
+    failed = tokenriver(capsys, "trace", small_corpus, *shape, "--step", 0, "--run", tmp_path / "log")
+    assert (failed.code, "in buckets, which needs no log" in failed.err) == (1, True)
+    for command, asked in (("trace", "--step"), ("when", "--document")):
+        assert tokenriver(capsys, command, small_corpus, "--seq-len", 64, asked, 0).code == 2
+
+
 def test_a_document_by_its_record_or_its_text(
     small_corpus: Path, small_input: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

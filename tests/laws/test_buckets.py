@@ -4,8 +4,6 @@ Python lists."""
 
 import json
 import random
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,121 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_buckets
-import naive_packing
+from bucket_runs import Run, draw, make, shows
 from naive_buckets import Step
-from rivers import ArrayRiver
-from tokenriver.batch import Batch
 from tokenriver.buckets import choose_widths
-from tokenriver.loader import Loader
-from tokenriver.types import IGNORE
 
 HISTORIES = 40
 CHUNKS = 2
-
-
-@dataclass
-class Leg:
-    """A stretch of the run on one set of machines."""
-
-    world_size: int
-    micro_batch: int | None
-    steps: int
-    prefetch: int
-
-
-@dataclass
-class Run:
-    lengths: list[int]
-    seq_len: int
-    overflow: str
-    order: str
-    seed: int
-    epochs: int
-    global_batch: int | None
-    max_tokens: int | None
-    buckets: int | list[int]
-    legs: list[Leg]
-
-    def __post_init__(self) -> None:
-        rows = naive_packing.rows_of("document", self.lengths, self.seq_len, self.overflow)
-        self.spans = [span for (span,) in rows]
-        self.sizes = [stop - start - 1 for start, stop in self.spans]
-        """Positions of each row."""
-        self.river = ArrayRiver(sum(self.lengths), self.lengths)
-
-    def steps(self, widths: list[int]) -> list[Step]:
-        """All steps of the run, by the naive reference."""
-        most = {}
-        for width in widths:
-            bounds = [] if self.global_batch is None else [self.global_batch]
-            bounds += [] if self.max_tokens is None else [self.max_tokens // width]
-            most[width] = min(bounds)
-        return [
-            step
-            for number in range(self.epochs)
-            for step in naive_buckets.epoch(self.sizes, widths, most, self.order, self.seed, number)
-        ]
-
-
-def draw(dice: random.Random) -> Run:
-    seq_len = dice.choice((1, 3, 8, 8, 13))
-    lengths = [dice.choice((0, 1, 2, 3, 5, 8, 9, 14, 18)) for _ in range(dice.randint(1, 14))] + [dice.randint(2, 5)]
-    edges = sorted(dice.sample(range(1, seq_len + 1), dice.randint(1, min(4, seq_len))))
-    legs = [
-        Leg(dice.choice((1, 2, 3, 5)), dice.choice((None, 1, 2, 3)), dice.randint(0, 5), dice.choice((0, 0, 0, 2)))
-        for _ in range(dice.randint(1, 4))
-    ]
-    legs[-1].steps = 1 << 30
-    budget = dice.choice((None, seq_len, 2 * seq_len + 1, 5 * seq_len))
-    return Run(
-        lengths,
-        seq_len,
-        dice.choice(("split", "split", "truncate", "drop")) if seq_len > 3 else "split",
-        dice.choice(("shuffled", "shuffled", "sequential")),
-        dice.randrange(3),
-        dice.choice((1, 1, 2, 3)),
-        dice.randint(1, 6) if budget is None or dice.random() < 0.5 else None,
-        budget,
-        dice.choice((dice.randint(1, 5), edges)),
-        legs,
-    )
-
-
-def make(run: Run, rank: int = 0, leg: Leg | None = None, **options: object) -> Loader:
-    leg = leg or Leg(1, None, 0, 0)
-    asked = {"buckets": run.buckets, "max_tokens_per_batch": run.max_tokens}
-    given: dict[str, Any] = {
-        "seq_len": run.seq_len,
-        "global_batch": run.global_batch,
-        "packing": "document",
-        "packing_options": asked,
-        "micro_batch": leg.micro_batch,
-        "overflow": run.overflow,
-        "order": run.order,
-        "seed": run.seed,
-        "rank": rank,
-        "world_size": leg.world_size,
-        "epochs": run.epochs,
-        "prefetch": leg.prefetch,
-        **options,
-    }
-    return Loader(run.river, **given)
-
-
-def shows(run: Run, batches: list[Batch]) -> list[int]:
-    """The rows of one rank's micro-batches of a step; every cell is checked."""
-    found: list[int] = []
-    for batch in batches:
-        width = batch.input_ids.shape[1]
-        for line, sample in enumerate(batch.sample_ids.tolist()):
-            start, stop = run.spans[sample] if sample >= 0 else (0, 1)
-            padding = width - (stop - start - 1)
-            assert batch.targets[line].tolist() == [*range(start + 1, stop), *[IGNORE] * padding]
-            assert batch.input_ids[line, : width - padding].tolist() == list(range(start, stop - 1))
-            found += [sample] if sample >= 0 else []
-        assert batch.num_targets == batch.loss_mask.sum()
-        assert int(batch.cu_seqlens[-1]) == batch.input_ids.size
-    return found
 
 
 def serve(run: Run, expected: list[Step]) -> None:
@@ -217,30 +106,6 @@ def test_every_position_is_accounted_for(seed: int) -> None:
                 assert batch.input_ids.size <= run.max_tokens
             if run.global_batch is not None:
                 assert len(batch.input_ids) <= run.global_batch
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_any_step_at_once_and_documents_looked_up(seed: int) -> None:
-    dice = random.Random(1_000 + seed)
-    run = draw(dice)
-    leg = Leg(1, dice.choice((None, 1, 2)), 0, 0)
-    loader = make(run, leg=leg)
-    made = [(batch.step, batch.micro, batch.input_ids.tolist(), batch.state) for batch in loader]
-    other = make(run, leg=leg)
-    skipped = dice.randint(0, made[-1][0] + 1)
-    other.skip(skipped)
-    left = [(batch.step, batch.micro, batch.input_ids.tolist(), batch.state) for batch in other]
-    assert left == [batch for batch in made if batch[0] >= skipped]
-    for step, micro, ids, state in dice.sample(made, min(5, len(made))):
-        batch = loader.batch(step, micro)
-        assert (batch.input_ids.tolist(), batch.state) == (ids, state)
-    order = [row for step in run.steps([bucket.width for bucket in loader.buckets]) for row in step.rows]
-    shown = [run.river.document_at(run.spans[row][0]) for row in order]
-    for document in set(shown):
-        assert loader.when(document).tolist() == [g for g, here in enumerate(shown) if here == document]
-    for g in dice.sample(range(len(order)), min(5, len(order))):
-        (origin,) = loader.trace(g)
-        assert (origin.document, origin.row_start, origin.row_stop) == (shown[g], 0, run.sizes[order[g]])
 
 
 @settings(max_examples=60)

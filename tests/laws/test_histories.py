@@ -42,7 +42,7 @@ def make_corpora(folder: Path, dice: random.Random) -> dict[Text, Corpus]:
 def check_sizes(run: Run, loader: Loader, place: Place) -> None:
     """What a loader says of its run before it begins."""
     rows, leg = run.end(1), place.leg
-    whole = Place(run, replace(leg, epochs=None, steps=None), 0, 0)
+    whole = Place(run, replace(leg, epochs=None, steps=None, repeat=None), 0, 0)
     assert loader.num_rows == rows
     while whole.row < rows:
         whole.move(1)
@@ -94,7 +94,7 @@ def follow(history: History, corpora: Corpora, dice: random.Random) -> None:
             one = Rank(run, loader, Place(run, leg, row, step), rank, dice)
             if not rank:
                 check_sizes(run, loader, one.place)
-                if not number:
+                if not number and leg.repeat is None:
                     check_plan(run, corpora, leg)
             one.follow()
             passed += [*one.kept, *([] if rank else one.skipped)]
@@ -119,7 +119,7 @@ def play(dice: random.Random, corpora: Corpora) -> str:
         patch.setattr(quotas, "PERIOD", run.mixed.period if run.mixed else quotas.PERIOD)
         for seq_len in run.impossible:
             with pytest.raises(LimitError):
-                make(run, corpora, Leg(1, [Pace(0, 1, seq_len, None)], None, 1, 0, 0, []), 0)
+                make(run, corpora, Leg(1, [Pace(0, 1, seq_len, None)], None, 1, 0, 0, None, []), 0)
         if run.impossible:
             return "refused"
         history = draw_history(dice, run)

@@ -9,8 +9,9 @@ import typer
 import tokenriver
 from tokenriver.commands import _environment
 from tokenriver.corpus import Corpus
+from tokenriver.errors import InputError
 from tokenriver.loader import Loader
-from tokenriver.runlog import RunLog, read_log
+from tokenriver.runlog import Places, read_log
 
 PhaseShift = Annotated[bool, typer.Option("--phase-shift", help="Windows are cut elsewhere in each epoch (concat).")]
 Stride = Annotated[int | None, typer.Option("--stride", metavar="N", help="Ids between two windows (sliding).", min=1)]
@@ -25,7 +26,7 @@ class Run:
 
     corpus: Corpus
     loader: Loader
-    places: RunLog
+    places: Places
 
     def place(self, row_number: int) -> dict[str, int]:
         """Where a row was served, as plain values."""
@@ -38,4 +39,6 @@ def open_run(corpus: Corpus, world_size: int | None, log: Path | None, options: 
     """The run of a corpus that these options describe; with a log the steps are those of the log."""
     _, ranks = _environment.rank_and_world_size(0, world_size)
     loader = tokenriver.Loader(corpus, world_size=ranks, prefetch=0, **options)
+    if log is not None and loader.buckets:
+        raise InputError(f"--run: got {log} for a run in buckets, which needs no log; leave it out")
     return Run(corpus, loader, loader.places if log is None else read_log(log))

@@ -87,9 +87,7 @@ def run(
 
     Example:  tokenriver batches corpus --seq-len 1024 --batch-size 8 --steps 3
     """
-    if batch_size is None and max_tokens is None:
-        raise typer.BadParameter("give --batch-size, or with --packing document --max-tokens-per-batch")
-    given = {"buckets": _widths(buckets), "max_tokens_per_batch": max_tokens}
+    in_buckets = bucket_options(batch_size, buckets, max_tokens)
     this_rank, ranks = _environment.rank_and_world_size(rank, world_size)
     corpus = _environment.open_corpus(path, split, tokenizer)
     loader = tokenriver.Loader(
@@ -98,7 +96,7 @@ def run(
         global_batch=batch_size,
         packing=packing,
         overflow=overflow,
-        packing_options={name: value for name, value in given.items() if value is not None},
+        packing_options=in_buckets,
         mask_first=mask_first,
         mask_eos=mask_eos,
         order=order,
@@ -125,6 +123,14 @@ def run(
     for bucket in loader.buckets:
         filled = f"{bucket.rows:,} rows in {bucket.steps:,} steps an epoch, {bucket.padding:,} positions padded"
         print(f"  bucket of {bucket.step_rows:,} x {bucket.width:,}: {filled}, {bucket.filler:,} rows of filler")
+
+
+def bucket_options(batch_size: int | None, buckets: str | None, max_tokens: int | None) -> dict[str, Any]:
+    """Options of the packing for what was given of buckets; a usage error where no size of a step is known."""
+    if batch_size is None and max_tokens is None:
+        raise typer.BadParameter("give --batch-size, or with --packing document --max-tokens-per-batch")
+    given = {"buckets": _widths(buckets), "max_tokens_per_batch": max_tokens}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _widths(given: str | None) -> int | list[int] | None:

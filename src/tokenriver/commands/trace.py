@@ -9,7 +9,17 @@ import typer
 
 from tokenriver.against import record_texts
 from tokenriver.commands import _environment, _options, _output, _rows, _runs
-from tokenriver.commands.batches import Characters, Order, Overflow, Packing, WorldSize
+from tokenriver.commands.batches import (
+    BatchSize,
+    Buckets,
+    Characters,
+    MaxTokens,
+    Order,
+    Overflow,
+    Packing,
+    WorldSize,
+    bucket_options,
+)
 from tokenriver.errors import InputError
 from tokenriver.trace import Origin
 
@@ -29,7 +39,7 @@ Index = Annotated[int | None, typer.Option("--index", metavar="I", help="Of thos
 def run(
     path: _options.CorpusPath,
     seq_len: _options.SeqLen,
-    batch_size: _options.GlobalBatch,
+    batch_size: BatchSize = None,
     row_number: RowNumber = None,
     step: Step = None,
     rank: Rank = None,
@@ -40,6 +50,8 @@ def run(
     order: Order = "shuffled",
     packing: Packing = "concat",
     overflow: Overflow = "split",
+    buckets: Buckets = None,
+    max_tokens: MaxTokens = None,
     phase_shift: _runs.PhaseShift = False,
     stride: _runs.Stride = None,
     characters: Characters = 240,
@@ -58,8 +70,9 @@ def run(
         raise typer.BadParameter("give either --row-number or --step")
     if step is None and (rank is not None or index is not None):
         raise typer.BadParameter("--rank and --index are of a --step")
-    options = {"seq_len": seq_len, "global_batch": batch_size, "seed": seed, "order": order, "packing": packing}
-    options |= {"overflow": overflow, "phase_shift": phase_shift, "stride": stride, "epochs": None}
+    options: dict[str, Any] = {"seq_len": seq_len, "global_batch": batch_size, "seed": seed, "order": order}
+    options |= {"packing": packing, "overflow": overflow, "phase_shift": phase_shift, "stride": stride}
+    options |= {"packing_options": bucket_options(batch_size, buckets, max_tokens), "epochs": None}
     made = _runs.open_run(_environment.open_corpus(path, split, tokenizer), world_size, log, options)
     shown = []
     for number in [row_number] if row_number is not None else _numbers(made, step or 0, rank, index):

@@ -7,7 +7,16 @@ import typer
 
 from tokenriver import lookup
 from tokenriver.commands import _environment, _options, _output, _runs
-from tokenriver.commands.batches import Order, Overflow, Packing, WorldSize
+from tokenriver.commands.batches import (
+    BatchSize,
+    Buckets,
+    MaxTokens,
+    Order,
+    Overflow,
+    Packing,
+    WorldSize,
+    bucket_options,
+)
 from tokenriver.errors import InputError
 
 Document = Annotated[int | None, typer.Option("--document", metavar="N", help="The document's number.", min=0)]
@@ -25,7 +34,7 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Rows of a docu
 def run(
     path: _options.CorpusPath,
     seq_len: _options.SeqLen,
-    batch_size: _options.GlobalBatch,
+    batch_size: BatchSize = None,
     document: Document = None,
     record: Record = None,
     text: Text = None,
@@ -36,6 +45,8 @@ def run(
     order: Order = "shuffled",
     packing: Packing = "concat",
     overflow: Overflow = "split",
+    buckets: Buckets = None,
+    max_tokens: MaxTokens = None,
     phase_shift: _runs.PhaseShift = False,
     stride: _runs.Stride = None,
     limit: Limit = 20,
@@ -51,8 +62,9 @@ def run(
     """
     if sum(given is not None for given in (document, record, text)) != 1:
         raise typer.BadParameter("give one of --document, --record and --text")
-    options = {"seq_len": seq_len, "global_batch": batch_size, "seed": seed, "order": order, "packing": packing}
-    options |= {"overflow": overflow, "phase_shift": phase_shift, "stride": stride, "epochs": epochs}
+    options: dict[str, Any] = {"seq_len": seq_len, "global_batch": batch_size, "seed": seed, "order": order}
+    options |= {"packing": packing, "overflow": overflow, "phase_shift": phase_shift, "stride": stride}
+    options |= {"packing_options": bucket_options(batch_size, buckets, max_tokens), "epochs": epochs}
     made = _runs.open_run(_environment.open_corpus(path, split, tokenizer), world_size, log, options)
     shown = []
     for number in _documents(made, document, record, text):
