@@ -244,6 +244,15 @@ def test_the_split_is_in_the_name(tmp_path: Path, name: str, split: str) -> None
     assert open_corpus(tmp_path / name).split == split
 
 
+def test_dev_is_a_split_only_beside_the_file_that_it_was_parted_from(tmp_path: Path) -> None:
+    for name in ("sft_packed.bin", "sft_dev_packed.bin", "web_dev_docs.bin"):
+        (tmp_path / name).write_bytes(shard_bytes([1, 2]))
+    corpus = open_corpus(tmp_path)
+    assert corpus.splits == ("train", "val")
+    assert [shard.path.name for shard in corpus.shards] == ["sft_packed.bin", "web_dev_docs.bin"]
+    assert open_corpus(tmp_path / "sft_dev_packed.bin").split == "train"
+
+
 def test_a_native_folder_as_an_llmc_reader_sees_it(folder: Path) -> None:
     corpus = open_corpus(folder, format="llmc")
     assert (corpus.format, corpus.manifest, corpus.num_documents) == ("llmc", None, 6), "by the index beside each shard"
@@ -310,7 +319,7 @@ def test_a_sampled_fingerprint(tmp_path: Path) -> None:
     ("name", "data", "kind"),
     [
         ("a.jsonl", b'{"text": "a"}\n', "jsonl"),
-        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n'), "jsonl"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n', mtime=0), "jsonl"),
         ("a.dat", b'{"text": "a"}\n', "jsonl"),
         ("a text.txt", b"hello", "text"),
         ("a.parquet", None, "parquet"),

@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ BLOCK_IDS = 2048
 FOLDERS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """What folders are called that hold a split each, and the split's name here."""
 _SPLIT = re.compile(r"(?:^|[._-])(train|val)(?:[._-]|$)")
+_DEV = re.compile(r"_dev(?=[._-])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +117,21 @@ def _matches(path: Path, format: str | None) -> Found:
 def _by_split(path: Path, shards: Iterable[ShardFile], *, folders: bool) -> dict[str, tuple[ShardFile, ...]]:
     own = FOLDERS.get(path.name if path.is_dir() else path.parent.name, "train") if folders else None
     shards = list(shards)
-    if len({split_of(shard.path.name) for shard in shards}) > 1:
+    names = {shard.path.name for shard in shards}
+    if len({split_of(name, names) for name in names}) > 1:
         own = None  # files called train and val side by side say more than their folder
     splits: dict[str, list[ShardFile]] = {}
     for shard in shards:
-        splits.setdefault(own or split_of(shard.path.name), []).append(shard)
+        splits.setdefault(own or split_of(shard.path.name, names), []).append(shard)
     return {name: tuple(members) for name, members in sorted(splits.items())}
 
 
-def split_of(name: str) -> str:
-    """`train` or `val` as the file's name says; `train` if it says neither."""
+def split_of(name: str, beside: Set[str] = frozenset()) -> str:
+    """`train` or `val` as the file's name says; `train` if it says neither. `sft_dev_packed.h5` beside `sft_packed.h5`
+    is `val`: elsewhere "dev" may be part of any word."""
     found = _SPLIT.findall(name)
+    if not found and _DEV.search(name) and _DEV.sub("", name) in beside:
+        return "val"
     return str(found[-1]) if found else "train"
 
 
