@@ -90,17 +90,50 @@ def test_both_trainers_write_the_same_file(
     texts, size = [text.encode() for text in [*batch, *TEXTS[:5]]], 257 + len(special) + more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says when a letter is too young
-        config, made, reason = _fast_training.train([texts[:3], [], texts[3:]], size, special, tmp_path / "t.json")
-    assert (config, made) == _training.train([texts], size, special)
-    assert reason or made == size
+        made = _fast_training.train([texts[:3], [], texts[3:]], size, special, tmp_path / "t.json")
+    assert (made.config, made.num_ids) == _training.train([texts], size, special)
+    assert made.reason or made.num_ids == size
     assert list(tmp_path.iterdir()) == []
+
+
+young = st.lists(
+    st.sampled_from(
+        ["\u0cdc", "\u0c9c\u0cbe", "\U00033479", "\u4e2d", "\u3002", '"', '"),', "'s", "a", "the", " ", "12", "\n"]
+    ),
+    min_size=1,
+    max_size=12,
+).map("".join)
+
+
+@given(
+    some=st.lists(young, min_size=1, max_size=5),
+    times=st.integers(1, 3),
+    common=st.integers(0, 60),
+    more=st.integers(0, 12),
+)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_young_letters_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, some: list[str], times: int, common: int, more: int
+) -> None:
+    def here(scratch: _fast_training.Scratch, size: int) -> list[tuple[bytes, bytes]]:
+        return _fast.merges(str(scratch.path), size)
+
+    monkeypatch.setattr(_fast_training, "_merges", here)
+    texts = [text.encode() for text in [*some * times, " ".join(["the others thought there"] * common), "other words"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = _fast_training.train([texts], 257 + more, ["<s>"], tmp_path / "t.json")
+    assert (made.config, made.num_ids) == _training.train([texts], 257 + more, ["<s>"])
+    differ = [text for text in texts if list(_fast.words(text)) != _training.words(text)]
+    assert made.apart == len(differ)
 
 
 @pytest.mark.parametrize(
     ("texts", "vocab_size", "reason"),
     [
+        ([*TEXTS, "new letter \u0cdc's"], 270, ""),
         ([*TEXTS, "new emoji \U0001fae8's"], 330, ""),
-        ([*TEXTS, "new letter \u0cdc's and more"], 330, "a text has a letter that only one"),
+        ([*TEXTS, "new letter \u0cdc's and more"], 330, "letters that only one of the two trainers knows, in 1 texts"),
         (["ab ab abc", "\u4e2d\u4e2d"], 263, "the texts give hardly more tokens"),
     ],
 )
@@ -116,6 +149,7 @@ def test_when_the_reference_trains(
     ]
     assert (tmp_path / "t.json").read_text(encoding="utf-8") == theirs(texts, vocab_size, ["<|endoftext|>"])
     assert report.reason.startswith(reason)
+    assert report.split_by_reference == sum("\u0cdc" in text for text in texts)
     assert report.trainer == ("reference" if report.reason else "fast")
     tr.train_tokenizer(rows, tmp_path / "r.json", vocab_size=vocab_size, trainer="reference")
     assert (tmp_path / "r.json").read_bytes() == (tmp_path / "t.json").read_bytes()

@@ -35,6 +35,8 @@ class TrainingReport:
     """ "fast" or "reference": which one made the vocabulary, the same from both."""
     reason: str = ""
     """Why it was not the fast one, where that was asked for."""
+    split_by_reference: int = 0
+    """Texts that the fast trainer would have split differently, for a letter that only one of the two knows yet."""
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "path": str(self.path)}
@@ -76,9 +78,9 @@ def train_tokenizer(
     counts = _Counts()
     texts = _texts(found, buildplan.source_options(text_field, separator), counts, progress)
     files.make_folder(path.parent)
-    reason = ""
+    reason, apart = "", 0
     if trainer == "fast":
-        config, made, reason = module.train_fast(texts, vocab_size, special, path)
+        config, made, reason, apart = module.train_fast(texts, vocab_size, special, path)
     else:
         config, made = module.train(texts, vocab_size, special)
     if made != vocab_size:
@@ -97,6 +99,7 @@ def train_tokenizer(
         bad_rows=counts.bad_rows,
         trainer="reference" if reason else trainer,
         reason=reason,
+        split_by_reference=apart,
     )
 
 

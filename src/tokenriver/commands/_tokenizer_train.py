@@ -68,5 +68,7 @@ def run(
         rows.append(("bad rows", found.bad_rows))
     rows += [(f"id of {_output.visible(token)}", number) for token, number in found.special.items()]
     rows.append(("trainer", f"{found.trainer}: {found.reason}" if found.reason else found.trainer))
+    if found.split_by_reference:
+        rows.append(("split by the reference", f"{found.split_by_reference:,} documents"))
     _output.pairs([*rows, ("fingerprint", found.fingerprint)])
     print(f"  {time.perf_counter() - begin:.1f} s")

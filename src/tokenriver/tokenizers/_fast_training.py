@@ -1,10 +1,10 @@
 """Training by gigatoken, where its vocabulary is surely Hugging Face's: the same split, the same order of equal counts.
 
 It reads a file and prints, so texts go to a scratch file, parted by a byte that no UTF-8 has, and the trainer runs in
-a process of its own. Three things would make a difference, and then the reference trains, from the same file:
+a process of its own. Around a letter or number that only one of the two knows yet the reference splits the text (see
+`_apart`). Three things would make a difference, and then the reference trains, from the same file:
 
-- a text with a character that one of the two knows as a letter or number and the other does not yet (see `_risk`),
-  where they split it differently;
+- a word that gigatoken would split even so, if it may decide a merge;
 - texts in which every word is one token before the vocabulary is full: Hugging Face stops, gigatoken merges on;
 - a vocabulary of another size than was asked for.
 """
@@ -17,14 +17,16 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from tokenizers import Tokenizer as Library
 
 from tokenriver import files
 from tokenriver.errors import InputError
-from tokenriver.tokenizers import _risk, _training
+from tokenriver.tokenizers import _apart, _training
 
 BETWEEN = b"\xff"
 READ_BYTES = 1 << 22
@@ -43,6 +45,8 @@ class Trained(NamedTuple):
     config: bytes
     num_ids: int
     reason: str
+    apart: int = 0
+    """Texts that the two would split differently."""
 
 
 def train(batches: Iterable[Sequence[bytes]], vocab_size: int, special: Sequence[str], out: Path) -> Trained:
@@ -53,17 +57,20 @@ def train(batches: Iterable[Sequence[bytes]], vocab_size: int, special: Sequence
         except ImportError as error:
             warnings.warn(f"gigatoken is not usable here ({error}); training with tokenizers, slower", stacklevel=3)
             return Trained(*_training.train(batches, vocab_size, special), "gigatoken is not usable here")
-        reason = _write(scratch, batches, fast.words)
-        if reason:
-            warnings.warn(f"training with tokenizers, slower: {reason}", stacklevel=3)
-        if not reason and scratch.size:
+        found = _write(scratch, batches, fast.words)
+        reason = ""
+        if scratch.size:
             merges = _merges(scratch, vocab_size - len(special))
             library = _training.spell(merges, special)
             if library.get_vocab_size() != vocab_size or not _unfinished(library, scratch.texts()):
                 reason = "the texts give hardly more tokens than were asked for"
+            elif found.words and not _proven(merges, library, found, scratch, fast):
+                reason = f"letters that only one of the two trainers knows, in {found.texts} texts, may decide a merge"
+                warnings.warn(f"training with tokenizers, slower: {reason}", stacklevel=3)
             else:
-                return Trained(_training.dump(library), vocab_size, "")
-        return Trained(*_training.train(([text] for text in scratch.texts()), vocab_size, special), reason)
+                return Trained(_training.dump(library), vocab_size, "", found.texts)
+        texts = chain(scratch.texts(), found.words.elements())
+        return Trained(*_training.train(([text] for text in texts), vocab_size, special), reason, found.texts)
 
 
 class Scratch:
@@ -74,6 +81,8 @@ class Scratch:
         self.path = path
         self._name = name
         self.size = 0
+        self.stop: int | None = None
+        """Where texts end, if something else lies behind them."""
 
     def write(self, texts: Sequence[bytes]) -> None:
         """Append texts, each with BETWEEN behind it."""
@@ -85,13 +94,21 @@ class Scratch:
 
     def texts(self) -> Iterator[bytes]:
         """The texts, one in memory at a time."""
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """The texts, those at once that end in one stretch of the file."""
         rest: list[bytes] = []
-        for at in range(0, self.size, READ_BYTES):
-            first, *others = os.pread(self.fd, READ_BYTES, at).split(BETWEEN)
+        stop = self.size if self.stop is None else self.stop
+        for at in range(0, stop, READ_BYTES):
+            first, *others = os.pread(self.fd, min(READ_BYTES, stop - at), at).split(BETWEEN)
             rest.append(first)
+            done: list[bytes] = []
             for text in others:
-                yield b"".join(rest)
+                done.append(b"".join(rest))
                 rest = [text]
+            yield done
 
 
 @contextmanager
@@ -110,24 +127,40 @@ def _scratch(out: Path) -> Iterator[Scratch]:
             files.remove(name)
 
 
-def _write(scratch: Scratch, batches: Iterable[Sequence[bytes]], words: _training.Splitter) -> str:
-    """Write all texts; why the fast trainer would not have the words of the reference, or nothing."""
-    reason = ""
+def _write(scratch: Scratch, batches: Iterable[Sequence[bytes]], words: _training.Splitter) -> _apart.Apart:
+    """Write all texts, and behind them parts of the words that gigatoken would split."""
+    found = _apart.Apart()
     for batch in batches:
-        scratch.write(batch)
-        for text in [] if reason else batch:
-            if not text.isascii() and _split_differently(text, words):
-                reason = "a text has a letter that only one of the two trainers knows"
-                break
-    return reason
+        plain = [[text] if text.isascii() else found.pieces(text, words) for text in batch]
+        scratch.write(list(chain.from_iterable(plain)))
+    scratch.stop = scratch.size
+    for word, count in found.words.items():
+        scratch.write(words(word) * count)
+    return found
 
 
-def _split_differently(text: bytes, words: _training.Splitter) -> bool:
-    spots = _risk.find(text)
-    if not len(spots):
+def _proven(
+    merges: Sequence[_apart.Pair], library: Library, found: _apart.Apart, scratch: Scratch, fast: ModuleType
+) -> bool:
+    """Are the merges of words in parts those of the words whole?"""
+    size = library.get_vocab_size()
+    native = fast.from_json({**json.loads(_training.dump(library)), "added_tokens": []}, size)
+    if native is None:
         return False
-    around = [text[start:stop] for start, stop in _risk.windows(text, spots.tolist())]
-    return any(list(map(len, words(window))) != _training.word_sizes(window) for window in around)
+    encoder = fast.FastEncoder(lambda: native, size, lambda texts: [native.encode(text).tolist() for text in texts])
+    parts = {word: fast.words(word) for word in found.words}
+    try:
+        seen = _apart.survey(
+            scratch.batches(),
+            _apart.byte_pairs(parts.values()),
+            lambda texts: encoder.encode_framed(texts, None, None)[0],
+            _training.spelled(library),
+            fast.words,
+        )
+        _apart.prove(merges, parts, found.words + seen.words, seen)
+    except _apart.Unproven:
+        return False
+    return True
 
 
 def _merges(scratch: Scratch, size: int) -> list[tuple[bytes, bytes]]:

@@ -6,6 +6,8 @@ The trainer counts words while texts stream by, so memory grows with the number 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Library
@@ -36,7 +38,7 @@ def train(batches: Iterable[Sequence[bytes]], vocab_size: int, special: Sequence
 
 def spell(merges: Sequence[tuple[bytes, bytes]], special: Sequence[str]) -> Library:
     """The library's tokenizer of merges that somebody else found, as its trainer would leave it."""
-    letters = dict(zip(range(256), _letters(), strict=True))
+    letters = spelling()
     vocab = {token: number for number, token in enumerate([*special, *alphabet()])}
     spelled = [("".join(map(letters.__getitem__, a)), "".join(map(letters.__getitem__, b))) for a, b in merges]
     for left, right in spelled:
@@ -57,16 +59,29 @@ def word_sizes(text: bytes) -> list[int]:
     return [len(word) for word, _ in _split().pre_tokenize_str(_text.as_text(text))]
 
 
+def words(text: bytes) -> list[bytes]:
+    """The words of a text, as the library splits it."""
+    ends = accumulate(word_sizes(text), initial=0)
+    return [text[start:stop] for start, stop in pairwise(ends)]
+
+
 def alphabet() -> list[str]:
     """The letters that stand for the 256 bytes, in the order of their ids."""
     return sorted(pre_tokenizers.ByteLevel.alphabet())
 
 
-def _letters() -> list[str]:
+def spelling() -> dict[int, str]:
     """The letter of each byte: itself where it can be shown, the others from U+0100 up in the order of the bytes."""
     shown = {ord(letter) for letter in alphabet() if ord(letter) < 256}
     hidden = [byte for byte in range(256) if byte not in shown]
-    return [chr(byte) if byte in shown else chr(256 + hidden.index(byte)) for byte in range(256)]
+    return {byte: chr(byte) if byte in shown else chr(256 + hidden.index(byte)) for byte in range(256)}
+
+
+def spelled(library: Library) -> list[bytes]:
+    """The bytes of each id."""
+    byte = {letter: value for value, letter in spelling().items()}
+    names = sorted(library.get_vocab().items(), key=itemgetter(1))
+    return [bytes(map(byte.__getitem__, name)) if byte.keys() >= set(name) else name.encode() for name, _ in names]
 
 
 @cache
