@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks import build, chat, downloads, formats, load, measure, packing, scale, sft, start, training
+from benchmarks import build, chat, downloads, formats, load, measure, packing, scale, sft, start, tokenizers, training
 from benchmarks.measure import Figure
 
 BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[build.Place], list[Figure]]] = {
     "downloads": downloads.run,
     "training": training.run,
     "chat": chat.run,
+    "tokenizers": tokenizers.run,
 }
 
 
