@@ -1,14 +1,15 @@
 """The end of a build: from receipts to shards, bad rows, balance and, last of all, the manifest."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
+from tokenriver import textdigests
+from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before, stays
 from tokenriver.badrows import bad_rows, publish_bad_rows, write_bad_rows
 from tokenriver.balance import bad_reasons, balance_of, filtered_by, rows_of
 from tokenriver.buildfolder import forget_units
@@ -17,7 +18,7 @@ from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile, seen_fields
 from tokenriver.limits import MANY_BAD, BadRows
-from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
+from tokenriver.manifest import FileInfo, Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
 from tokenriver.parts import Receipt
 from tokenriver.reformat import Encoded, stored_dtype, vocabulary_files, write_parts
 from tokenriver.rules import MAX_COUNT
@@ -67,7 +68,8 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
         others = tuple(file for outcome in outcomes.values() for file in outcome.files)
         manifest = _manifest(ending, feeder, tokenizer, plan, shards)
         manifest = replace(manifest, format=options.format, dtype=stored, files=others)
-    manifest = replace(manifest, files=(*manifest.files, *vocabulary_files(ending.out, tokenizer)))
+    digests = _digests(ending, parts, plan)
+    manifest = replace(manifest, files=(*manifest.files, *digests, *vocabulary_files(ending.out, tokenizer)))
     if listed is not None:
         publish_bad_rows(ending.out, listed)
     write_manifest(ending.out, manifest)
@@ -84,6 +86,18 @@ def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
                 raise RiverError(f"{path}: is a shard of the corpus already; its manifest skips numbers")
             jobs.append(ShardJob(path, split, segments))
     return jobs
+
+
+def _digests(ending: Ending, parts: Parts, plan: Plan) -> Iterator[FileInfo]:
+    """The files of digests of texts, that of this build written; none where duplicates stay or nothing is appended."""
+    options = ending.options
+    if options.filters.once is None or options.format != "native":
+        return
+    yield from textdigests.listed(ending.before)
+    kept = enumerate(stays(plan, [receipt.num_documents for receipt in parts.receipts]))
+    found = ((parts.documents(unit).digests, keep) for unit, keep in kept if keep.any())
+    blocks = (digests[keep] for digests, keep in found if digests is not None)
+    yield textdigests.write(textdigests.path_of(ending.out, options.name, ending.before), blocks)
 
 
 def _check_usable(ending: Ending, feeder: Feeder, used: list[Receipt], plan: Plan) -> None:
