@@ -262,13 +262,12 @@ def _seen(request: _Request, feeder: Feeder, early: EarlyShards) -> Callable[[Re
     total = sum(file.size for file in files)
 
     # with max_tokens a unit may lie beyond what is wanted: then the end of the build decides
-    at_once = request.limits.on_bad == "fail" and request.options.max_tokens is None
+    at_once = request.options.max_tokens is None
 
     def seen(receipt: Receipt) -> None:
         if receipt.bad and at_once:
             piece, _, offset, reason = receipt.bad[0]
-            name = files[receipt.pieces[piece].source].path
-            raise InputError(f"{name}: byte {offset}: bad row: {reason} (on_bad is fail); mend it or use on_bad skip")
+            request.limits.meet(files[receipt.pieces[piece].source], offset, reason, "byte")
         early.offer()
         if request.progress is not None:
             request.progress(min(feeder.done_bytes, total), total)
