@@ -125,6 +125,20 @@ def without_duplicates(folder: Path) -> Scenario:
     return Scenario([rows, text], options, {}, files_of(folder / "undisturbed"), run_documents=17)
 
 
+def appended_without_duplicates(folder: Path) -> Scenario:
+    """Texts that come again, in the corpus that is appended to and in what is appended."""
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = some_texts(12)
+    first = write_rows(folder / "first.jsonl", [*texts[:6], *texts[3:8]])
+    second = write_rows(folder / "second.jsonl", [*texts[5:], *texts])
+    options = {"val_fraction": 0.25, "filter": "exact-dedup"}
+    out = folder / "undisturbed"
+    small_build(first, out, **options)
+    old = files_of(out)
+    small_build(second, out, append=True, **options)
+    return Scenario([second], {**options, "append": True}, old, files_of(out), run_documents=5)
+
+
 def appended(folder: Path) -> Scenario:
     """A stream with a bad row behind a corpus that has bad rows too, both with a validation split."""
     inputs = _inputs(folder)

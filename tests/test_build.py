@@ -227,7 +227,7 @@ def test_bad_rows_are_counted_listed_and_bounded(tmp_path: Path) -> None:
         "not-json": 2,
         "null": 1,
     }
-    with pytest.raises(InputError, match=r"rows\.jsonl: byte \d+: bad row: not-json \(on_bad is fail\)"):
+    with pytest.raises(InputError, match=r"rows\.jsonl: byte \d+: got not-json, expected no bad row; mend it"):
         small_build(path, tmp_path / "strict", on_bad="fail")
     assert not (tmp_path / "strict" / "manifest.json").exists()
     # seven are fewer than ten: no ratio is exceeded
@@ -282,7 +282,7 @@ def test_nothing_usable_is_an_error_and_no_corpus(tmp_path: Path) -> None:
     path.write_bytes(b'{"content": "x", "id": 3}\n' * 30)
     with pytest.raises(InputError) as error:
         small_build(path, tmp_path / "out")
-    assert "got 30 rows, none with a document, expected some; 30 field-missing" in str(error.value)
+    assert "got 30 rows, none with a document (30 field-missing), expected some; give others" in str(error.value)
     assert "the rows have the fields content, id, not 'text': name one with text_field" in str(error.value)
     assert sorted(corpus_files(tmp_path / "out")) == []
     assert small_build(path, tmp_path / "out", text_field="content").num_documents == 30

@@ -6,7 +6,7 @@ import pytest
 
 import tokenriver
 from small_builds import documents, files_of, framed, manifest_of, small_build, some_texts, write_rows
-from tokenriver.errors import InputError, MismatchError
+from tokenriver.errors import FormatError, InputError, MismatchError
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
@@ -38,7 +38,7 @@ def test_units_of_duplicates_alone(tmp_path: Path) -> None:
     small_build(once, tmp_path / "one", shard_tokens=900)
     report = small_build(thrice, tmp_path / "c", filter="exact-dedup", shard_tokens=900, val_fraction=0.0)
     first, second = (files_of(tmp_path / name) for name in ("one", "c"))
-    assert first.keys() == second.keys()
+    assert second.keys() - first.keys() == {"tokens_000000.digests"}
     assert {name for name in first if first[name] != second[name]} == {"manifest.json"}
     assert report.balance["documents"]["filtered"]["duplicate"] == 80
 
@@ -70,11 +70,53 @@ def test_max_tokens_counts_what_stays_and_stops_in_time(tmp_path: Path) -> None:
     assert report.units < everything.units / 2
 
 
-def test_an_append_is_refused(tmp_path: Path) -> None:
+def test_an_append_repeats_nothing_of_the_corpus(tmp_path: Path) -> None:
+    options = {"filter": ["exact-dedup", "length:min_chars=1"], "val_fraction": 0.3}
+    texts = some_texts(40)
+    one = write_rows(tmp_path / "a.jsonl", [*texts[:12], *texts[:4]])
+    two = write_rows(tmp_path / "b.jsonl", [*texts[8:25], *texts[20:]])
+    small_build(one, tmp_path / "c", **options)
+    old = files_of(tmp_path / "c")
+    for number, path in enumerate((two, write_rows(tmp_path / "z.jsonl", [*texts, *some_texts(9, start=70)]))):
+        report = small_build(path, tmp_path / "c", append=True, **options)
+        assert report.balance["documents"]["filtered"]["duplicate"] == (4 + 4 + 5, 13 + 40)[number]
+        assert small_build(path, tmp_path / "c", append=True, **options).complete_before
+    now = files_of(tmp_path / "c")
+    assert all(now[name] == data for name, data in old.items() if name != "manifest.json")
+    held = [*documents_of(tmp_path / "c", "train"), *documents_of(tmp_path / "c", "val")]
+    assert sorted(held) == sorted(framed([*texts, *some_texts(9, start=70)]))
+    sizes = [len(now[f"tokens_{number:06d}.digests"]) // 16 for number in range(3)]
+    assert sizes == [12, 28, 9]
+    assert tokenriver.verify(tmp_path / "c") == []
+
+
+def test_texts_beyond_max_tokens_may_still_come(tmp_path: Path) -> None:
+    texts = some_texts(20)
+    bound = sum(map(len, framed(texts[:7])))
+    small_build(write_rows(tmp_path / "a.jsonl", texts), tmp_path / "c", filter="exact-dedup", max_tokens=bound)
+    small_build(write_rows(tmp_path / "b.jsonl", texts), tmp_path / "c", filter="exact-dedup", append=True)
+    assert documents_of(tmp_path / "c", "train") == framed(texts)
+
+
+def test_an_append_that_cannot_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_rows(tmp_path / "a.jsonl", ["a", "b"])
+    more = write_rows(tmp_path / "b.jsonl", ["a", "c"])
     small_build(path, tmp_path / "c", filter="exact-dedup")
-    with pytest.raises(InputError, match="append: got it together with a filter"):
-        small_build(write_rows(tmp_path / "b.jsonl", ["a"]), tmp_path / "c", filter="exact-dedup", append=True)
+    digests = tmp_path / "c" / "tokens_000000.digests"
+    digests.write_bytes(bytes(32))
+    with pytest.raises(FormatError, match="got another file than the manifest names; restore it"):
+        small_build(more, tmp_path / "c", filter="exact-dedup", append=True)
+    found = tokenriver.verify(tmp_path / "c")
+    assert [Path(one.path).name for one in found] == [digests.name]
+    monkeypatch.setattr("tokenriver.commit.textdigests.SUFFIX", ".none")
+    with pytest.raises(InputError, match="got a corpus without the digests of its texts"):
+        small_build(more, tmp_path / "c", filter="exact-dedup", append=True)
+    stray = tmp_path / "d" / "tokens_000000.digests"
+    stray.parent.mkdir()
+    stray.write_bytes(b"")
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="belongs to no corpus"):
+        small_build(more, tmp_path / "d", filter="exact-dedup")
 
 
 def test_a_part_that_was_damaged_meanwhile(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ LADDER = (
     ("choicescores",),
     ("parts", "contents"),
     ("corpus",),
-    ("assembly", "engines"),
+    ("assembly", "engines", "textdigests"),
     ("buildplan", "partflow", "balance", "duplicates"),
     ("shards",),
     ("buildfolder", "badrows", "outfolder"),

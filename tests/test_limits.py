@@ -1,4 +1,4 @@
-"""All that makes examples of rows counts mended rows, and fails at the same bad rows with the same words."""
+"""All that makes documents or examples counts mended rows, and fails at the same bad rows with the same words."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +11,7 @@ from tokenriver.errors import InputError
 from tokenriver.limits import MANY_BAD
 
 MAKERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "build": (tr.build, '{"text": "q%s"}\n'),
     "sft": (tr.sft, '{"prompt": "q%s", "completion": "a"}\n'),
     "rl": (tr.rl_prompts, '{"question": "q%s", "answer": "#### 1"}\n'),
     "pairs": (tr.preference, '{"prompt": "q%s", "chosen": "a", "rejected": "b"}\n'),
@@ -43,7 +44,7 @@ def test_mended_rows_are_counted(make: Callable[..., Any]) -> None:
 
 
 def test_one_bad_row_is_refused_when_none_may_be(make: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match=r"in\.jsonl: line 2: got not-json, expected no bad row; mend it"):
+    with pytest.raises(InputError, match=r"in\.jsonl: (line 2|byte 14): got not-json, expected no bad row; mend it"):
         make("GOOD" + BAD, on_bad="fail")
 
 
@@ -58,9 +59,9 @@ def test_nine_bad_rows_are_no_failure_and_ten_are(make: Callable[..., Any]) -> N
 
 
 def test_no_example_at_all(make: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match=r"got 2 rows, none with an example \(1 not-json\), expected some"):
+    with pytest.raises(InputError, match=r"got 2 rows, none with a(n example| document) \(1 not-json\), expected some"):
         make("\n" + BAD)
-    with pytest.raises(InputError, match=r"got 1 rows, none with an example \(all are blank\), expected some"):
+    with pytest.raises(InputError, match=r"got 1 rows, none with a(n example| document) \(all are blank\), expected"):
         make("\n")
 
 

@@ -4,14 +4,15 @@ Everything that depends on more than one unit is decided here and nowhere else: 
 where shards end, and how many raw rows lie before each unit. A corpus therefore depends on inputs and options alone.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from tokenriver.parts import Documents, Receipt, read_documents
-from tokenriver.types import Int64
+from tokenriver.types import Bools, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,18 @@ def assemble(parts: Parts, cuts: Cuts) -> Plan:
             splits[name] = shards
     used = len(parts.receipts) if cuts.max_tokens is None else _used(parts, cuts.max_tokens)
     return Plan(splits, used, dropped, cut)
+
+
+def stays(plan: Plan, documents: Sequence[int]) -> Iterator[Bools]:
+    """Of each unit, by its number of documents: which of them are in the corpus, (k,) bool."""
+    runs: dict[int, list[Segment]] = {}
+    for segment in chain.from_iterable(chain.from_iterable(plan.splits.values())):
+        runs.setdefault(segment.unit, []).append(segment)
+    for unit, count in enumerate(documents):
+        found = np.zeros(count, np.bool_)
+        for segment in runs.get(unit, ()):
+            found[segment.first : segment.last] = True
+        yield found
 
 
 def ids_of(segments: Iterable[Segment]) -> int:

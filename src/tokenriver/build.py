@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tokenriver import buildfolder, buildplan, characters, reformat, registry
+from tokenriver import buildfolder, buildplan, characters, reformat, registry, textdigests
 from tokenriver.buildplan import BuildOptions, BuildPlan
 from tokenriver.commit import Ending, commit
 from tokenriver.crew import Crew, open_nursery
@@ -26,6 +26,7 @@ from tokenriver.limits import BadRows
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME, Manifest, read_manifest
 from tokenriver.parts import Receipt
 from tokenriver.roles import choose
+from tokenriver.textdigests import Earlier
 from tokenriver.types import Tokenizer
 from tokenriver.units import make_lots
 
@@ -178,11 +179,6 @@ def _check_request(request: _Request) -> None:
             "append: got it together with val_tokens or max_tokens, which count from the start of a corpus; "
             "leave them out, or build anew from all inputs"
         )
-    if request.append and request.options.filters.once:
-        raise InputError(
-            "append: got it together with a filter that looks at all documents, and those of the corpus are no longer "
-            "known by their texts; build anew from all inputs"
-        )
 
 
 def _build(request: _Request) -> BuildReport:
@@ -202,13 +198,14 @@ def _build(request: _Request) -> BuildReport:
             if plan.digest in buildplan.plans_of(before):
                 return _report(request, before, crew.encoder)
             buildplan.refuse_or_append(request.out, request.append, before, plan)
+        earlier = textdigests.earlier(request.out, before) if options.filters.once else textdigests.NOTHING
         make_folder(request.out / BUILD_FOLDER)
         with buildfolder.locked(request.out / BUILD_FOLDER):
             if _committed(request.out) != before:
                 raise MismatchError(f"{request.out}: another build was committed here meanwhile; run the command again")
             folder = buildfolder.open_build_folder(request.out, plan, before)
             buildplan.check_space(request.out, files, dtype)
-            feeder = _feeder(request, files, plan, tokenizer, folder)
+            feeder = _feeder(request, files, plan, tokenizer, folder, earlier)
             with EarlyShards(_early_options(request, before, nursery), feeder) as early:
                 crew.run(feeder, _seen(request, feeder, early))
                 feeder.leave_out_duplicates()
@@ -230,7 +227,9 @@ def _committed(out: Path) -> Manifest | None:
     return read_manifest(out) if (out / MANIFEST_NAME).exists() else None
 
 
-def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenizer: Tokenizer, folder: Path) -> Feeder:
+def _feeder(
+    request: _Request, files: list[InputFile], plan: BuildPlan, tokenizer: Tokenizer, folder: Path, earlier: Earlier
+) -> Feeder:
     options = request.options
     before, after = buildplan.framing_ids(options.framing, tokenizer)
     work = Work(
@@ -244,7 +243,7 @@ def _feeder(request: _Request, files: list[InputFile], plan: BuildPlan, tokenize
         filters=options.filters,
     )
     lots = plan.tagged(make_lots(files, options.options, options.unit_bytes))
-    return Feeder(lots, files, work, options.max_tokens, request.check)
+    return Feeder(lots, files, work, options.max_tokens, request.check, earlier)
 
 
 def _early_options(request: _Request, before: Manifest | None, workers: Nursery | None) -> EarlyOptions | None:
@@ -265,13 +264,12 @@ def _seen(request: _Request, feeder: Feeder, early: EarlyShards) -> Callable[[Re
     total = sum(file.size for file in files)
 
     # with max_tokens a unit may lie beyond what is wanted: then the end of the build decides
-    at_once = request.limits.on_bad == "fail" and request.options.max_tokens is None
+    at_once = request.options.max_tokens is None
 
     def seen(receipt: Receipt) -> None:
         if receipt.bad and at_once:
             piece, _, offset, reason = receipt.bad[0]
-            name = files[receipt.pieces[piece].source].path
-            raise InputError(f"{name}: byte {offset}: bad row: {reason} (on_bad is fail); mend it or use on_bad skip")
+            request.limits.meet(files[receipt.pieces[piece].source], offset, reason, "byte")
         early.offer()
         if request.progress is not None:
             request.progress(min(feeder.done_bytes, total), total)

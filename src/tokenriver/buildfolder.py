@@ -26,6 +26,7 @@ from tokenriver.files import (
 )
 from tokenriver.locks import hold_lock
 from tokenriver.manifest import BUILD_FOLDER, Manifest
+from tokenriver.textdigests import SUFFIX
 
 PLAN_NAME = "plan.json"
 LOCK_NAME = "lock"
@@ -128,7 +129,9 @@ def _refuse_strangers(out: Path, name: str) -> None:
     taken = [
         f
         for f in (list_folder(out) if out.is_dir() else [])
-        if f in (BAD_ROWS_NAME, CHARACTERS_FILE) or f.startswith((f"{name}_train_", f"{name}_val_"))
+        if f in (BAD_ROWS_NAME, CHARACTERS_FILE)
+        or f.startswith((f"{name}_train_", f"{name}_val_"))
+        or (f.startswith(f"{name}_") and f.endswith(SUFFIX))
     ]
     if taken:
         raise InputError(f"{out / taken[0]}: belongs to no corpus; remove it, or choose another folder or name")

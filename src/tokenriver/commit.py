@@ -1,28 +1,29 @@
 """The end of a build: from receipts to shards, bad rows, balance and, last of all, the manifest."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before
+from tokenriver import textdigests
+from tokenriver.assembly import Cuts, Parts, Plan, assemble, rows_before, stays
 from tokenriver.badrows import bad_rows, publish_bad_rows, write_bad_rows
 from tokenriver.balance import bad_reasons, balance_of, filtered_by, rows_of
 from tokenriver.buildfolder import forget_units
 from tokenriver.buildplan import BAD_ROWS_NAME, BuildOptions, BuildPlan, plans_of
-from tokenriver.errors import InputError, LimitError, RiverError
+from tokenriver.errors import LimitError, RiverError
 from tokenriver.feeding import Feeder
 from tokenriver.inputs import InputFile, seen_fields
-from tokenriver.limits import MANY_BAD, BadRows
-from tokenriver.manifest import Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
+from tokenriver.limits import BadRows, Fates, names_of
+from tokenriver.manifest import FileInfo, Manifest, ShardInfo, SourceInfo, tokenizer_info, write_manifest
 from tokenriver.parts import Receipt
 from tokenriver.reformat import Encoded, stored_dtype, vocabulary_files, write_parts
 from tokenriver.rules import MAX_COUNT
 from tokenriver.shards import Begun, ShardJob, ShardMaker, shard_path
-from tokenriver.types import Tokenizer
+from tokenriver.types import Int64, Tokenizer
 from tokenriver.units import join_digests
 
 
@@ -53,7 +54,7 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
     used = receipts[: plan.used]
     bases = list(rows_before(used))
     listed = write_bad_rows(ending.out, ending.before, feeder.work.folder, bad_rows(feeder.files, used, bases))
-    _check_usable(ending, feeder, used, plan)
+    _check_usable(ending, feeder, used, bases, plan)
     if options.format == "native":
         maker = ShardMaker(parts, dtype, bases, len(ending.before.sources) if ending.before else 0)
         shards = [maker.make(job, ending.begun.get(job.path)) for job in _shard_jobs(ending, plan)]
@@ -67,7 +68,8 @@ def commit(ending: Ending, feeder: Feeder, tokenizer: Tokenizer) -> Manifest:
         others = tuple(file for outcome in outcomes.values() for file in outcome.files)
         manifest = _manifest(ending, feeder, tokenizer, plan, shards)
         manifest = replace(manifest, format=options.format, dtype=stored, files=others)
-    manifest = replace(manifest, files=(*manifest.files, *vocabulary_files(ending.out, tokenizer)))
+    digests = _digests(ending, parts, plan)
+    manifest = replace(manifest, files=(*manifest.files, *digests, *vocabulary_files(ending.out, tokenizer)))
     if listed is not None:
         publish_bad_rows(ending.out, listed)
     write_manifest(ending.out, manifest)
@@ -86,39 +88,48 @@ def _shard_jobs(ending: Ending, plan: Plan) -> list[ShardJob]:
     return jobs
 
 
-def _check_usable(ending: Ending, feeder: Feeder, used: list[Receipt], plan: Plan) -> None:
+def _digests(ending: Ending, parts: Parts, plan: Plan) -> Iterator[FileInfo]:
+    """The files of digests of texts, that of this build written; none where duplicates stay or nothing is appended."""
+    options = ending.options
+    if options.filters.once is None or options.format != "native":
+        return
+    yield from textdigests.listed(ending.before)
+    kept = enumerate(stays(plan, [receipt.num_documents for receipt in parts.receipts]))
+    found = ((parts.documents(unit).digests, keep) for unit, keep in kept if keep.any())
+    blocks = (digests[keep] for digests, keep in found if digests is not None)
+    yield textdigests.write(textdigests.path_of(ending.out, options.name, ending.before), blocks)
+
+
+def _check_usable(ending: Ending, feeder: Feeder, used: list[Receipt], bases: list[Int64], plan: Plan) -> None:
     """Too many bad rows, or nothing to train on, is a failure that says what was found."""
-    files, bad, rows = feeder.files, bad_reasons(used), rows_of(used)
-    count = sum(bad.values())
-    listed = f"listed in {feeder.work.folder / BAD_ROWS_NAME}"
-    what = ", ".join(f"{number} {reason}" for reason, number in sorted(bad.items()))
+    files, folder = feeder.files, feeder.work.folder
     documents = sum(receipt.num_documents for receipt in used)
     if not documents:
-        forget_units(feeder.work.folder)
-        found = f"; {what}, {listed}" if bad else ""
-        gone = ", ".join(f"{counts[0]} {reason}" for reason, counts in filtered_by(used).items())
-        found += f"; filters dropped {gone}" if gone else ""
-        raise InputError(
-            f"{_names(files)}: got {rows} rows, none with a document, expected some{found}{_fields(ending, files)}"
-        )
-    if count and ending.bad_rows.on_bad == "fail":
-        raise InputError(f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected none; {listed}")
-    if count >= MANY_BAD and count > ending.bad_rows.ratio * rows:
-        raise InputError(
-            f"{_names(files)}: got {count} bad rows of {rows} ({what}), expected at most {ending.bad_rows.ratio:.2%}; "
-            f"mend them ({listed}), or raise max_bad{_fields(ending, files)}"
-        )
+        forget_units(folder)
+    Fates(
+        rows_of(used),
+        documents,
+        Counter(bad_reasons(used)),
+        Counter({reason: count for reason, (count, _) in filtered_by(used).items()}),
+        _first_bad(files, used, bases),
+        str(folder / BAD_ROWS_NAME),
+        "a document",
+        _fields(ending, files),
+    ).check(ending.bad_rows, files)
     if "train" not in plan.splits:
         options, total = ending.options, sum(receipt.num_ids for receipt in used)
         raise LimitError(
-            f"{_names(files)}: got {total} ids in {documents} documents, which leave nothing to train on with "
+            f"{names_of(files)}: got {total} ids in {documents} documents, which leave nothing to train on with "
             f"max_tokens={options.max_tokens}, val_tokens={options.val_tokens}, val_fraction={options.val_fraction}; "
             f"change those or add input"
         )
 
 
-def _names(files: list[InputFile]) -> str:
-    return str(files[0].path) if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more inputs"
+def _first_bad(files: list[InputFile], used: list[Receipt], bases: list[Int64]) -> str:
+    for receipt, base in zip(used, bases, strict=True):
+        for piece, record, _, reason in receipt.bad[:1]:
+            return f"{files[receipt.pieces[piece].source].name} line {record + int(base[piece]) + 1}: {reason}"
+    return ""
 
 
 def _fields(ending: Ending, files: list[InputFile]) -> str:

@@ -7,6 +7,7 @@ are runs: in any range equal digests lie next to each other in plan order. Memor
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from tokenriver.files import AtomicFile, naming, remove, sha256_file
 from tokenriver.parts import Documents, Receipt, differs, part_path, read_documents, receipt_path, write_documents
+from tokenriver.textdigests import NOTHING, Earlier
 from tokenriver.types import Bools, Ids, Int64, UInt64
 
 RUN_DOCUMENTS = 1 << 21
@@ -29,11 +31,14 @@ def num_ids_once(folder: Path, receipts: Sequence[Receipt], item_bytes: int) -> 
     return total
 
 
-def without_duplicates(folder: Path, receipts: Sequence[Receipt], dtype: str, reason: str) -> Iterator[Receipt]:
-    """Receipts of these units, in plan order, without duplicates, which are counted as `reason`. A unit that has some
-    gets a second file with the documents that stay; its part remains what a rerun begins with."""
+def without_duplicates(
+    folder: Path, receipts: Sequence[Receipt], dtype: str, reason: str, earlier: Earlier = NOTHING
+) -> Iterator[Receipt]:
+    """Receipts of these units, in plan order, without duplicates of each other and of `earlier`, which are counted as
+    `reason`. A unit that has some gets a second file with the documents that stay; its part remains what a rerun begins
+    with."""
     item = np.dtype(dtype)
-    for receipt, keep in _kept(folder, receipts, item.itemsize):
+    for receipt, keep in _kept(folder, receipts, item.itemsize, earlier):
         yield receipt if keep.all() else _rewrite(folder, receipt, keep, (item.newbyteorder("<"), reason))
 
 
@@ -43,9 +48,10 @@ def _rewrite(folder: Path, receipt: Receipt, keep: Bools, how: tuple[np.dtype[An
     lengths = _lengths(documents)
     ids = _read_ids(folder, receipt, dtype)[np.repeat(keep, lengths)]
     records, pieces, held_out = documents.records[keep], documents.pieces[keep], documents.held_out[keep]
-    kept = Documents(np.cumsum(lengths[keep]), records, pieces, held_out)
+    digests = documents.digests[keep] if documents.digests is not None else None
+    kept = Documents(np.cumsum(lengths[keep]), records, pieces, held_out, digests)
     gone = (int(np.count_nonzero(~keep)), int(lengths[~keep].sum()))
-    new = replace(receipt, digested=False, once=True, num_ids=len(ids), num_documents=len(kept.ends))
+    new = replace(receipt, once=True, num_ids=len(ids), num_documents=len(kept.ends))
     with AtomicFile(new.path(folder)) as file:
         file.write(ids.data)
         ids_sha256 = file.sha256
@@ -68,12 +74,14 @@ def _lengths(documents: Documents) -> Int64:
     return np.diff(documents.ends, prepend=0)
 
 
-def _kept(folder: Path, receipts: Sequence[Receipt], item_bytes: int) -> Iterator[tuple[Receipt, Bools]]:
+def _kept(
+    folder: Path, receipts: Sequence[Receipt], item_bytes: int, earlier: Earlier = NOTHING
+) -> Iterator[tuple[Receipt, Bools]]:
     """Each unit, and which of its documents are the first of their digest: (k,) bool."""
-    total = sum(receipt.num_documents for receipt in receipts)
+    first = earlier.num_documents
+    total = first + sum(receipt.num_documents for receipt in receipts)
     digests = (read_documents(folder, receipt, item_bytes).digests for receipt in receipts)
-    bits = later_ones((found for found in digests if found is not None), total, folder)
-    first = 0
+    bits = later_ones(chain(earlier.read(), (found for found in digests if found is not None)), total, folder)
     for receipt in receipts:
         last = first + receipt.num_documents
         around = np.unpackbits(bits[first >> 3 : (last + 7) >> 3], bitorder="little")

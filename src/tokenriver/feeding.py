@@ -19,6 +19,7 @@ from tokenriver.errors import InputError, MismatchError
 from tokenriver.files import write_atomic
 from tokenriver.inputs import InputFile
 from tokenriver.parts import Receipt, read_receipt
+from tokenriver.textdigests import NOTHING, Earlier
 from tokenriver.units import Key, Lot, TreeDigest, stream_blocks
 
 SAMPLE_BYTES = 128 << 10
@@ -36,6 +37,8 @@ class Feeder:
     work: Work
     max_tokens: int | None
     check: bool
+    earlier: Earlier = NOTHING
+    """Texts of the corpus that is appended to, where duplicates are left out."""
     receipts: dict[Key, Receipt] = field(default_factory=dict)
     issued: list[Key] = field(default_factory=list)
     resumed: int = 0
@@ -95,7 +98,7 @@ class Feeder:
         if reason is None or (self._first_failure is not None and self.max_tokens is None):
             return
         leading = self._leading(self._first_failure)
-        for receipt in without_duplicates(self.work.folder, leading, self.work.dtype, reason):
+        for receipt in without_duplicates(self.work.folder, leading, self.work.dtype, reason, self.earlier):
             self.receipts[receipt.key] = receipt
 
     def _leading(self, count: int | None) -> list[Receipt]:

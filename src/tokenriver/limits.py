@@ -1,4 +1,4 @@
-"""When rows that gave nothing make the whole fail: one rule, and one wording, for all that makes examples."""
+"""When rows that gave nothing make the whole fail: one rule, and one wording, for documents and examples."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,10 +25,17 @@ class BadRows:
         if not 0 <= self.ratio <= 1:
             raise InputError(f"max_bad: got {self.ratio}, expected 0 to 1, a share of the rows")
 
-    def meet(self, file: InputFile, line: int, reason: str) -> None:
+    def meet(self, file: InputFile, at: int, reason: str, unit: str = "line") -> None:
         """InputError if any bad row, such as this one, is one too many."""
         if self.on_bad == "fail":
-            raise InputError(f"{file.path}: line {line}: got {reason}, expected no bad row; mend it")
+            raise InputError(
+                f"{file.path}: {unit} {at}: got {reason}, expected no bad row; mend it, or use on_bad skip"
+            )
+
+
+def names_of(files: Sequence[InputFile]) -> str:
+    """Some inputs in a few words."""
+    return str(files[0].path) if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more inputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class Fates:
 
     rows: int
     kept: int
-    """Examples."""
+    """Documents or examples."""
     bad: Counter[str]
     """By reason."""
     dropped: Counter[str]
@@ -46,21 +53,30 @@ class Fates:
     """File, line and reason of the first."""
     listed: str = ""
     """Where bad rows are listed, if anywhere."""
+    noun: str = "an example"
+    """What a sound row gives."""
+    hint: str = ""
+    """What else may help."""
 
     def check(self, limits: BadRows, files: Sequence[InputFile]) -> None:
-        """InputError if there is no example, or too many rows are bad."""
-        where = str(files[0].path) if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more inputs"
+        """InputError if nothing is kept, or too many rows are bad."""
+        where = names_of(files)
         what = ", ".join(f"{count} {reason}" for reason, count in sorted((self.bad + self.dropped).items()))
         bad = self.bad.total()
         first = f" (the first is {self.first_bad})" if bad else ""
         listed = f"; bad rows are listed in {self.listed}" if bad and self.listed else ""
         if not self.kept:
             raise InputError(
-                f"{where}: got {self.rows} rows, none with an example ({what or 'all are blank'}), expected some; give "
-                f"others, or mend them{first}{listed}"
+                f"{where}: got {self.rows} rows, none with {self.noun} ({what or 'all are blank'}), expected some; "
+                f"give others, or mend them{first}{listed}{self.hint}"
+            )
+        if bad and limits.on_bad == "fail":
+            raise InputError(
+                f"{where}: got {bad} bad rows of {self.rows} ({what}), expected none; mend them{first}, or use on_bad "
+                f"skip{listed}{self.hint}"
             )
         if bad >= MANY_BAD and bad > limits.ratio * self.rows:
             raise InputError(
                 f"{where}: got {bad} bad rows of {self.rows} ({what}), expected at most {limits.ratio:.2%}; mend "
-                f"them{first}, or raise max_bad{listed}"
+                f"them{first}, or raise max_bad{listed}{self.hint}"
             )

@@ -9,6 +9,7 @@ import pytest
 
 import tokenriver as tr
 from command_line import tokenriver
+from small_builds import write_rows
 from tokenriver import comparing
 from tokenriver.commands.tokenizer import ACTIONS
 from tokenriver.tokenizers._bpe import BpeTokenizer
@@ -158,6 +159,9 @@ def test_train(small_input: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (value["vocab_size"], value["documents"], value["special"]) == (270, 200, {"<s>": 0, "</s>": 1})
     tokenizer = tr.load_tokenizer(out)
     assert (tokenizer.bos_id, tokenizer.eos_id, tokenizer.vocab_size) == (0, 1, 270)
+    young = write_rows(tmp_path / "young.jsonl", ["\u0cdc's"])
+    ran = tokenriver(capsys, *words, young)
+    assert "split by the reference  1 documents" in ran.out
     ran = tokenriver(capsys, *words[:5], "--vocab-size", "100k")
     assert (ran.code, ran.out) == (1, "")
     assert "which is all that 200 texts" in ran.err

@@ -4,11 +4,12 @@ import errno
 import gzip
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,14 @@ import tokenriver
 from small_builds import QuickDisk, files_of, small_build, some_texts, write_rows
 from tokenriver import crew, files
 from tokenriver.engines import nursery
+from tokenriver.engines._unit import Job
 from tokenriver.engines.local import Pool
 from tokenriver.engines.nursery import Nursery, TokenizerName
 from tokenriver.errors import InputError, RiverError
+from tokenriver.feeding import Feeder
 
 OPTIONS: dict[str, object] = {"workers": 3, "unit_bytes": 2048}
+PATIENCE = 60
 
 
 @pytest.fixture
@@ -58,30 +62,59 @@ def alive(pid: int) -> bool:
     return True
 
 
+DYING = """
+import os, pathlib
+def keep(texts):
+    if {marker!r} in texts and pathlib.Path({order!r}).exists():
+        os.kill(os.getpid(), {number})
+    return [True] * len(texts)
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_worker_that_is_killed_is_named_with_its_unit(
-    tmp_path: Path, rows: Path, started: list[Pool], number: signal.Signals
+    tmp_path: Path, rows: Path, started: list[Pool], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R135."""
-    small_build(rows, tmp_path / "undisturbed", unit_bytes=2048)
-    seen = 0
-
-    def kill(done: int, total: int) -> None:
-        nonlocal seen
-        seen += 1
-        if seen == 2:
-            os.kill(started[0].born().pids[1], number)
-
+    """R135. It dies inside a unit, of a filter that is told to."""
+    order, name = tmp_path / "die", f"dying_of_{int(number)}"
+    marker = some_texts(400)[300].encode()
+    (tmp_path / f"{name}.py").write_text(DYING.format(marker=marker, order=str(order), number=int(number)))
+    monkeypatch.syspath_prepend(tmp_path)
+    options = {**OPTIONS, "filter": f"{name}.keep"}
+    small_build(rows, tmp_path / "undisturbed", **{**options, "workers": 1})
+    started.clear()
+    order.touch()
     with pytest.raises(RiverError) as error:
-        small_build(rows, tmp_path / "out", progress=kill, **OPTIONS)
-    expected = f"worker 1: died (killed by signal {int(number)}) at unit "
-    assert str(error.value).startswith(expected)
-    assert str(rows) in str(error.value)
+        small_build(rows, tmp_path / "out", **options)
+    expected = rf"worker [0-2]: died \(killed by signal {int(number)}\) at unit \d+-0 of "
+    assert re.match(expected + re.escape(str(rows)), str(error.value))
     assert "run the same command again" in str(error.value)
     assert len(started[0].born().pids) == 3 + 1  # and the gate's
     assert gone(started)
-    assert small_build(rows, tmp_path / "out", **OPTIONS).resumed >= 2
+    order.unlink()
+    assert small_build(rows, tmp_path / "out", **options).resumed >= 2
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def test_a_worker_that_is_killed_between_units_is_named(
+    tmp_path: Path, rows: Path, started: list[Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = threading.Event()
+    jobs = Feeder.jobs
+
+    def first_alone(feeder: Feeder) -> Iterator[Job]:
+        every = jobs(feeder)
+        yield next(every)
+        assert seen.wait(PATIENCE)
+        number = next(number for number, member in enumerate(started[0]._members) if member._sent)
+        os.kill(started[0].born().pids[number], signal.SIGKILL)
+        started[0]._members[number]._threads[1].join()  # what it did not answer is noticed before anything else is sent
+        yield from every
+
+    monkeypatch.setattr(Feeder, "jobs", first_alone)
+    with pytest.raises(RiverError, match=r"worker [0-2]: died \(killed by signal 9\) between units; run the same"):
+        small_build(rows, tmp_path / "out", progress=lambda *_: seen.set(), **OPTIONS)
+    assert gone(started)
 
 
 def test_a_worker_that_cannot_start_is_named(
@@ -207,7 +240,7 @@ def test_a_nursery_that_is_killed_stops_the_build(tmp_path: Path, rows: Path, st
     def kill(done: int, total: int) -> None:
         started[0]._nursery.process.kill()
 
-    with pytest.raises(RiverError, match=r"worker \d: died \(killed by signal 9\) at "):
+    with pytest.raises(RiverError, match=r"worker \d: died \(killed by signal 9\) (at|between) "):
         small_build(rows, tmp_path / "out", progress=kill, **OPTIONS)
     started[0]._nursery.process.wait()
     assert small_build(rows, tmp_path / "out", **OPTIONS).resumed >= 1

@@ -10,6 +10,7 @@ import pytest
 from fault_harness import (
     Scenario,
     appended,
+    appended_without_duplicates,
     begun_early,
     check_left,
     check_rerun,
@@ -27,7 +28,7 @@ from tokenriver.build import BuildReport
 from tokenriver.errors import LimitError, RiverError
 
 Make = Callable[[Path], Scenario]
-SCENARIOS: list[Make] = [one_shot, appended, begun_early, without_duplicates]
+SCENARIOS: list[Make] = [one_shot, appended, begun_early, without_duplicates, appended_without_duplicates]
 
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -37,6 +38,7 @@ STEPS: dict[Make, dict[str, int]] = {
     one_shot: {DIE: 1, EIO: 1, FULL: 3, SHORT: 5},
     appended: {DIE: 1, EIO: 2, FULL: 5, SHORT: 3},
     without_duplicates: {DIE: 13, EIO: 19, FULL: 31, SHORT: 23},
+    appended_without_duplicates: {DIE: 3, EIO: 7, FULL: 13, SHORT: 11},
     begun_early: {DIE: 2, EIO: 3, FULL: 4, SHORT: 5},
 }
 """Every how many calls one goes wrong, so that all of it takes seconds; the slow tests leave none out."""

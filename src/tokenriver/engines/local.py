@@ -226,11 +226,11 @@ class _Member:
             self._room.release()
 
     def _died(self, run: _Run, done: int, code: int) -> None:
-        what = "starting"
+        where = "between units" if done else "at starting"
         if done < len(self._sent):
             job = self._sent[done]
-            what = f"unit {job.key[0]}-{job.key[1]} of {job.lot.pieces[0].path}"
-        text = f"worker {self._number}: died ({how(code)}) at {what}; run the same command again to resume"
+            where = f"at unit {job.key[0]}-{job.key[1]} of {job.lot.pieces[0].path}"
+        text = f"worker {self._number}: died ({how(code)}) {where}; run the same command again to resume"
         run.fail(RiverError(text))
         self._room.release()
 

@@ -65,9 +65,7 @@ def train(batches: Iterable[Sequence[bytes]], vocab_size: int, special: Sequence
             if library.get_vocab_size() != vocab_size or not _unfinished(library, scratch.texts()):
                 reason = "the texts give hardly more tokens than were asked for"
             elif found.words and not _proven(merges, library, found, scratch, fast):
-                reason = (
-                    f"{found.texts} texts have letters that only one of the two trainers knows, with words that count"
-                )
+                reason = f"letters that only one of the two trainers knows, in {found.texts} texts, may decide a merge"
                 warnings.warn(f"training with tokenizers, slower: {reason}", stacklevel=3)
             else:
                 return Trained(_training.dump(library), vocab_size, "", found.texts)

@@ -21,6 +21,8 @@ from tokenriver.types import Ids, Int32, Int64
 
 SUFFIXES = (".pkl",)
 ASCII = 128
+STRETCH = 1 << 15
+"""Characters looked up at once, so that all of it stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,16 @@ class CharTokenizer:
     def encode_batch(self, texts: Sequence[bytes] | Sequence[str]) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k texts and their lengths in characters, int64 (k,). InputError names the first character
         outside the vocabulary, and where it stands."""
-        rows = _text.as_bytes(texts)
-        points, lengths = _points(rows)
-        ids = self.table[points if points.dtype == np.uint8 else np.minimum(points, len(self.table) - 1)]
+        rows = [_text.as_text(text) for text in _text.as_bytes(texts)]
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        joined = "".join(rows)
+        ids = np.empty(len(joined), np.int32)
+        for start in range(0, len(joined), STRETCH):
+            points = _points(joined[start : start + STRETCH])
+            self.table.take(points, mode="clip", out=ids[start : start + STRETCH])
         if len(ids) and int(ids.min()) < 0:
-            raise self._unknown(int(np.argmin(ids)), points, lengths)
-        return ids.astype(np.uint32), lengths
+            raise self._unknown(int(np.argmin(ids)), joined, lengths)
+        return ids.view(np.uint32), lengths
 
     def encode_framed(
         self, texts: Sequence[bytes] | Sequence[str], before: int | None, after: int | None
@@ -85,30 +91,24 @@ class CharTokenizer:
         )
         return written
 
-    def _unknown(self, place: int, points: NDArray[np.integer], lengths: Int64) -> InputError:
-        """About the first character that has no id, at `place` of all characters."""
+    def _unknown(self, place: int, joined: str, lengths: Int64) -> InputError:
+        """About the first character that has no id, at `place` of all texts end to end."""
         ends = np.cumsum(lengths)
         text = int(np.searchsorted(ends, place, "right"))
         at = place - int(ends[text] - lengths[text])
-        letter = chr(int(points[place]))
-        around = "".join(map(chr, points[max(place - min(at, 20), 0) : place + 20].tolist()))
+        letter = joined[place]
+        around = joined[place - min(at, 20) : place + 20]
         return InputError(
             f"text {text}: character {at}: got {letter!r} (U+{ord(letter):04X}) in {around!r}, expected one of the "
             f"{len(self.letters)} characters of the vocabulary; make the vocabulary from all texts, or mend this one"
         )
 
 
-def _points(rows: Sequence[bytes]) -> tuple[NDArray[np.integer], Int64]:
-    """Code points of all texts, and how many each has."""
-    data = b"".join(rows)
-    sizes = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-    if data.isascii():
-        return np.frombuffer(data, np.uint8), sizes
-    points = np.frombuffer(_text.as_text(data).encode("utf-32-le"), np.uint32)
-    # every byte but a character's first is 0b10xxxxxx
-    begun = np.cumsum((np.frombuffer(data, np.uint8) & 0xC0) != 0x80)
-    counts = np.concatenate([[0], begun])[np.cumsum(sizes)]
-    return points, np.diff(counts, prepend=0)
+def _points(text: str) -> NDArray[np.integer]:
+    """Code points of a text."""
+    if text.isascii():
+        return np.frombuffer(text.encode(), np.uint8)
+    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
 
 
 def make(letters: str) -> CharTokenizer:
