@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None, *, workers: "Nursery | None" = 
     if arguments is None:  # the process is ours
         gc.set_threshold(IMPORTS)
         _environment.one_thread()
+        _environment.large_pages()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # any text of a corpus can be shown on any terminal

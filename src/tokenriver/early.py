@@ -21,6 +21,10 @@ from tokenriver.files import AtomicFile, naming
 from tokenriver.parts import Receipt, part_path, read_documents
 from tokenriver.shards import HEADER_BYTES, Begun, shard_path
 
+SYNC_BYTES = 32 << 20
+"""After so much the disk is waited for, so that little is left to wait for at the end; each time costs processor time,
+whatever there is to be written."""
+
 
 @dataclass(frozen=True, slots=True)
 class EarlyOptions:
@@ -47,6 +51,8 @@ class EarlyShards:
         self._waiting: list[tuple[Receipt, Segment]] = []
         self._seen = 0
         self._written = 0
+        self._synced = 0
+        """Of what was written, the ids that are surely on the disk."""
         self._target = 0
         """Where the last shard ends, or would; reached if it is not above what was written."""
         self._thread = threading.Thread(target=self._run, name="tokenriver-early", daemon=True)
@@ -127,4 +133,6 @@ class EarlyShards:
             begun.file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
         self._written += segment.stop - segment.start
         self._begun[-1] = replace(begun, num_ids=begun.num_ids + segment.stop - segment.start)
-        begun.file.sync()
+        if (self._written - self._synced) * self._item >= SYNC_BYTES:
+            begun.file.sync()
+            self._synced = self._written

@@ -21,7 +21,6 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
-Bytes = bytes | memoryview
 Json = Mapping[str, Any]
 
 
@@ -125,11 +124,10 @@ class StreamSource(Source, Protocol):
         """Length of the longest prefix of block that ends at a record end; 0 if there is none."""
 
     def parse(
-        self, blocks: Iterator[Bytes], options: SourceOptions, offset: int, *, first: bool
+        self, blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first: bool
     ) -> Iterator[DocumentBatch]:
         """Documents of consecutive blocks of one stream that starts at byte `offset` of the decompressed input;
-        blocks may end anywhere, and their memory is the caller's again once all documents are given out. `first`: the
-        stream starts at the input's first byte (a byte-order mark is legal)."""
+        blocks may end anywhere. `first`: the stream starts at the input's first byte (a byte-order mark is legal)."""
 
 
 @dataclass(frozen=True, slots=True)

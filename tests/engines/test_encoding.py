@@ -19,6 +19,8 @@ def test_count_is_the_naive_one(texts: list[str], tokens: list[str]) -> None:
     wanted = sum(any(token in text for token in tokens) for text in texts)
     spelled = tuple(token.encode() for token in tokens)
     assert _encoding.count_spelled([text.encode() for text in texts], spelled) == wanted
+    long = [text.encode() + b"." * _encoding.LONG for text in texts]
+    assert _encoding.count_spelled(long, spelled) == wanted
 
 
 @given(st.binary(max_size=40), st.binary(min_size=1, max_size=2), st.sampled_from([0, 255, 256 * 5, 256 * 40]))

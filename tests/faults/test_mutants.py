@@ -60,7 +60,7 @@ def no_sync_of_folders(patch: Patch) -> None:
 
 
 def rename_before_sync(patch: Patch) -> None:
-    def commit_(self: files.AtomicFile) -> None:
+    def commit_(self: files.AtomicFile, *, synced: bool = False) -> None:
         fd, self._fd = self._fd, -1
         files.system.replace(self._temporary, self.path)
         files.sync_folder(self.path.parent)

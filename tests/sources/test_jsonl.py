@@ -140,18 +140,6 @@ def test_any_cut_and_any_block_give_the_same_rows(
     assert read_pieces(jsonl, path, ranges, OPTIONS) == expected
 
 
-@settings(max_examples=50)
-@given(st.lists(st.sampled_from([*ROWS, b'{"text":"%s"}' % (b"long" * 999)]), max_size=12), st.integers(1, 9000))
-def test_nothing_of_memory_that_is_lent_is_kept(rows: list[bytes], block: int) -> None:
-    """A worker's blocks are views of memory that the next unit's text is written to."""
-    data = b"\n".join(rows)
-    memory = bytearray(data)
-    views = (memoryview(memory)[i : i + block] for i in range(0, len(data), block))
-    batches = list(jsonl.parse(views, OPTIONS, 0, first=True))
-    memory[:] = bytes(len(data))
-    assert collect(batches) == naive(data)
-
-
 @settings(max_examples=300)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_rows_of_some_kind(noise: bytes) -> None:

@@ -20,6 +20,7 @@ def begin(words: Sequence[str]) -> "AbstractContextManager[Nursery | None]":
     count = guess(words)
     if not count:
         return nullcontext()
+    importlib.import_module("tokenriver.commands._environment").large_pages()
     nursery: Nursery = importlib.import_module("tokenriver.engines.nursery").Nursery(count, None)
     return nursery
 

@@ -14,6 +14,8 @@ SPELLED = "spells-control-token"
 """The note of a document whose text spells a control token of its tokenizer; it is text all the same."""
 FEW = 8
 """So many tokens are looked for one by one; more of them by one expression."""
+LONG = 1 << 12
+"""Bytes of a text that is looked at by itself."""
 RARE = 256
 """A byte is rare where there is at most one in so many."""
 
@@ -48,13 +50,14 @@ def count_spelled(texts: Sequence[bytes], tokens: tuple[bytes, ...]) -> int:
     all of it shows."""
     if not tokens:
         return 0
-    together = b"".join(texts)
-    begun = {head for head in {token[:2] for token in tokens} if _holds(together, head)}
+    # looking at each costs as much as joining them if they are short
+    parts = texts if sum(map(len, texts)) >= LONG * len(texts) else [b"".join(texts)]
+    begun = {head for head in {token[:2] for token in tokens} if any(_holds(part, head) for part in parts)}
     likely = [token for token in tokens if token[:2] in begun]
     if len(likely) > FEW:
         search = _expression(tokens).search
         return sum(search(text) is not None for text in texts)
-    held = [token for token in likely if token in together]
+    held = [token for token in likely if any(token in part for part in parts)]
     return sum(any(token in text for token in held) for text in texts) if held else 0
 
 

@@ -160,7 +160,7 @@ def _batches(job: Job, work: Work, progress: _Progress) -> Iterator[tuple[int, D
     source = registry.load("sources", job.lot.kind)
     if job.data is not None:
         first = job.offset == 0
-        for batch in source.parse(iter(job.data), work.options, job.offset, first=first):
+        for batch in source.parse(map(bytes, job.data), work.options, job.offset, first=first):
             yield 0, batch
         return
     for number, (piece, compression) in enumerate(zip(job.lot.pieces, job.lot.compressions, strict=True)):

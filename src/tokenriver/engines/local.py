@@ -56,7 +56,7 @@ class Pool:
     def run(self, jobs: Iterator[Job], work: Work, seen: OnOutcome) -> None:
         """Do all units; `seen` is called for each, one call at a time, in no particular order. Raises the first
         error, after which units in progress are abandoned."""
-        todo: queue.Queue[Job | None] = queue.Queue(len(self._members))
+        todo: queue.Queue[Job | None] = queue.Queue(1)  # the text of one unit more than are being read and sent
         run = _Run(todo, work, seen)
         self._desks = _desks(self._nursery, work.unit_bytes)
         keep_memory()

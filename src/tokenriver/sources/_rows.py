@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 
 from tokenriver.sources import _reasons
-from tokenriver.types import BadRow, Bytes, DocumentBatch
+from tokenriver.types import BadRow, DocumentBatch
 
 BATCH_BYTES = 2 << 20
 """A batch is given out when its texts reach this; it exceeds it by one block (1 MiB) or one row."""
@@ -15,7 +14,6 @@ MAX_REJECTED = 1 << 14
 """Rows without a document are objects, so a batch also ends after this many."""
 MARK = b"\xef\xbb\xbf"
 _SLICE = 1 << 20
-Block = TypeVar("Block", bytes, memoryview, Bytes)
 
 
 class Rows:
@@ -83,7 +81,7 @@ class Rows:
         return batch
 
 
-def begin(blocks: Iterable[Block], offset: int, *, first: bool) -> tuple[Rows, Iterator[bytes | Block], int]:
+def begin(blocks: Iterable[bytes], offset: int, *, first: bool) -> tuple[Rows, Iterator[bytes], int]:
     """Empty rows, and the blocks of a stream that starts at byte `offset`; of an input's first bytes (`first`) without
     a byte-order mark, which is noted and passed in the offset."""
     rows = Rows()
@@ -96,7 +94,7 @@ def begin(blocks: Iterable[Block], offset: int, *, first: bool) -> tuple[Rows, I
     return rows, rest, offset + len(MARK)
 
 
-def drop_mark(blocks: Iterable[Block]) -> tuple[Iterator[bytes | Block], bool]:
+def drop_mark(blocks: Iterable[bytes]) -> tuple[Iterator[bytes], bool]:
     """The blocks without a leading UTF-8 byte-order mark, and whether there was one."""
     rest = iter(blocks)
     head = b""

@@ -11,17 +11,16 @@ the basic plane) and its UTF-8: at most 6n, 3n for ASCII.
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import orjson
 
 from tokenriver.sources import _reasons
 from tokenriver.sources._rows import MARK, Rows, begin, is_utf8
 from tokenriver.streams import BLOCK, read_range
-from tokenriver.types import Bytes, DocumentBatch, Piece, SourceOptions
+from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
+Line = bytes | memoryview
 SUFFIXES = (".jsonl", ".ndjson", ".json")
 STREAMS = True
 LOCAL_ENDS = True
@@ -29,7 +28,6 @@ LOCAL_ENDS = True
 _RUN = 512  # rows that are tried together before each is looked at by itself
 _GLANCE = 1 << 14
 _LONG = 1 << 10  # bytes of a line from which on a view of it costs less than a copy
-_FEED = ord("\n")
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
@@ -66,7 +64,7 @@ def cut(block: bytes, options: SourceOptions) -> int:
     return block.rfind(b"\n") + 1
 
 
-def parse(blocks: Iterator[Bytes], options: SourceOptions, offset: int, *, first: bool) -> Iterator[DocumentBatch]:
+def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first: bool) -> Iterator[DocumentBatch]:
     """Documents of consecutive blocks of one stream, which starts at byte `offset` of the input."""
     rows, blocks, offset = begin(blocks, offset, first=first)
     for start, lines in _lines(_sliced(blocks), offset, options.max_row_bytes):
@@ -123,7 +121,7 @@ def fields(path: Path, head: bytes) -> list[str]:
 # ------------------------------------------------------------------------------------------ cutting into lines
 
 
-def _sliced(blocks: Iterator[Bytes]) -> Iterator[Bytes]:
+def _sliced(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes in blocks of at most BLOCK, so that batches stay bounded whatever the caller feeds."""
     for block in blocks:
         if len(block) <= BLOCK:
@@ -133,10 +131,10 @@ def _sliced(blocks: Iterator[Bytes]) -> Iterator[Bytes]:
                 yield block[i : i + BLOCK]
 
 
-def _lines(blocks: Iterator[Bytes], offset: int, limit: int) -> Iterator[tuple[int, list[Bytes]]]:
+def _lines(blocks: Iterator[bytes], offset: int, limit: int) -> Iterator[tuple[int, list[Line]]]:
     """(offset of the first line, consecutive whole lines); no lines at all stand for one line that grew over the
     limit while it was read and was not kept."""
-    held: list[Bytes] = []  # the blocks of a line that has not ended yet
+    held: list[Line] = []  # the blocks of a line that has not ended yet
     size = 0  # its bytes so far, kept or not
     position = offset  # of the next block; `offset` is that of the line
     for block in blocks:
@@ -165,13 +163,17 @@ def _lines(blocks: Iterator[Bytes], offset: int, limit: int) -> Iterator[tuple[i
         yield offset, [b"".join(held)] if size <= limit else []
 
 
-def _split(block: Bytes) -> list[Bytes]:
-    """block.split(b"\\n"), without a copy where lines are long."""
-    if bytes(block[:_GLANCE]).count(b"\n") > _GLANCE // _LONG:
-        return [*bytes(block).split(b"\n")]
-    view = memoryview(block)
-    feeds = np.flatnonzero(np.frombuffer(view, np.uint8) == _FEED).tolist() if len(view) else []
-    return [view[before + 1 : feed] for before, feed in pairwise([-1, *feeds, len(view)])]
+def _split(block: bytes) -> list[Line]:
+    """block.split(b"\\n"), which looks at every byte by itself and copies it: where lines are long, views of what lies
+    between the ends that `find` finds are much faster."""
+    if block.count(b"\n", 0, _GLANCE) > _GLANCE // _LONG:
+        return [*block.split(b"\n")]
+    view, lines, start = memoryview(block), list[Line](), 0
+    while (end := block.find(b"\n", start)) >= 0:
+        lines.append(view[start:end])
+        start = end + 1
+    lines.append(view[start:])
+    return lines
 
 
 def _first_row(piece: Piece) -> int:
@@ -202,7 +204,7 @@ def _owned(piece: Piece, start: int) -> Iterator[bytes]:
 # ------------------------------------------------------------------------------------------ lines into texts
 
 
-def _add_run(rows: Rows, lines: list[Bytes], size: int, options: SourceOptions) -> bool:
+def _add_run(rows: Rows, lines: list[Line], size: int, options: SourceOptions) -> bool:
     """Add rows that are all ordinary; False, and nothing added, if one of them is not."""
     if options.max_row_bytes < BLOCK and max(map(len, lines)) > options.max_row_bytes:
         return False
@@ -217,7 +219,7 @@ def _add_run(rows: Rows, lines: list[Bytes], size: int, options: SourceOptions) 
     return True
 
 
-def _add_each(rows: Rows, lines: list[Bytes], offset: int, options: SourceOptions) -> None:
+def _add_each(rows: Rows, lines: list[Line], offset: int, options: SourceOptions) -> None:
     loads, field, limit = orjson.loads, options.text_field, options.max_row_bytes
     for line in lines:
         if len(line) > limit:

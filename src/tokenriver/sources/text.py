@@ -12,7 +12,7 @@ from tokenriver.errors import InputError
 from tokenriver.sources import _reasons
 from tokenriver.sources._rows import Rows, begin, is_utf8
 from tokenriver.streams import read_range
-from tokenriver.types import Bytes, DocumentBatch, Piece, SourceOptions
+from tokenriver.types import DocumentBatch, Piece, SourceOptions
 
 SUFFIXES = (".txt", ".text")
 STREAMS = True
@@ -44,10 +44,10 @@ def cut(block: bytes, options: SourceOptions) -> int:
     return len(block) - len(block.split(_separator(options))[-1])
 
 
-def parse(blocks: Iterator[Bytes], options: SourceOptions, offset: int, *, first: bool) -> Iterator[DocumentBatch]:
+def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first: bool) -> Iterator[DocumentBatch]:
     """Documents of consecutive blocks of one stream, which starts at byte `offset` of the input."""
-    rows, rest, offset = begin(map(bytes, blocks), offset, first=first)
-    runs = _whole(rest, options) if options.separator is None else _split(rest, options)
+    rows, blocks, offset = begin(blocks, offset, first=first)
+    runs = _whole(blocks, options) if options.separator is None else _split(blocks, options)
     gap = len(options.separator or b"")
     for pieces, kept, size in runs:
         if not pieces:
