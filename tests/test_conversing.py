@@ -113,7 +113,7 @@ def test_the_first_failure_is_the_one_that_is_told(
 
 
 def test_an_encoder_that_fails_in_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
-    def fail(whose: object, conversations: object) -> None:
+    def fail(whose: object, conversations: object, *, beside: bool) -> None:
         raise MismatchError("encoder: got other ids")
 
     monkeypatch.setattr(chat.Chat, "encode", fail)
