@@ -25,23 +25,41 @@ def pair(prompt: str, completion: str) -> dict[str, str]:
     return {"prompt": prompt, "completion": completion}
 
 
-TURN = st.tuples(st.sampled_from(["user", "assistant", "system", "judge"]), st.text(max_size=3), st.booleans())
+QUESTION, ANSWER = {"role": "user", "content": "Q"}, {"role": "assistant", "content": "A"}
+TEXT = st.text(max_size=3)
+TURN: st.SearchStrategy[dict[str, Any]] = st.builds(
+    lambda role, text: {"role": role, "content": text}, st.sampled_from(["user", "assistant", "system"]), TEXT
+)
+SPOKEN = st.builds(
+    lambda speaker, text: {"from": speaker, "value": text}, st.sampled_from(["human", "gpt", "gpt", "eve", 3]), TEXT
+)
+ODD_TURN = st.one_of(
+    TURN,
+    SPOKEN,
+    st.builds(lambda turn, field: turn | field, TURN, st.sampled_from([{"name": "x"}, {"train": False}, {"z": 1}])),
+    st.sampled_from([{"role": "judge", "content": "!"}, {"role": "user", "content": None}, {"content": "c"}, "x", {}]),
+)
+PLAIN = st.one_of(*(st.lists(turn, min_size=1, max_size=5) for turn in (TURN, SPOKEN))).map(lambda t: {"messages": t})
+ODD = st.one_of(
+    st.lists(ODD_TURN, max_size=4).map(lambda talk: {"messages": talk}),
+    PLAIN.map(lambda row: row | {"more": 1}),
+    PLAIN.map(lambda row: row | {"system": "S"}),
+    st.sampled_from(["{", "", "[]", "7", {"messages": None}, {"messages": "m"}, {"other": []}]),
+)
 
 
-@settings(max_examples=5)
-@given(st.lists(st.lists(TURN, max_size=5), min_size=1, max_size=8), st.sampled_from(["all", "last"]))
+@settings(max_examples=12, deadline=None)
+@given(st.lists(PLAIN | PLAIN | ODD, max_size=12), st.sampled_from(["all", "last"]))
 def test_columns_give_what_messages_give(
-    tmp_path_factory: pytest.TempPathFactory, talks: list[list[tuple[str, str, bool]]], train: str
+    tmp_path_factory: pytest.TempPathFactory, talks: list[object], train: str
 ) -> None:
-    rows = [
-        {"messages": [{"role": r, "content": c} | ({"name": "x"} if more else {}) for r, c, more in turns]}
-        for turns in [[("user", "Q", False), ("assistant", "A", False)], *talks]
-    ]
+    rows: list[object] = [{"messages": [QUESTION, ANSWER]}, *talks, {"messages": [QUESTION, ANSWER]}]
     folder = tmp_path_factory.mktemp("columns")
-    path = write(folder / "a.jsonl", [*rows, rows[0]])
-    options: dict[str, Any] = {"tokenizer": "byte", "train": train, "max_bad": 1.0, "val_fraction": 0.0}
-    found = tr.sft(path, folder / "columns", **options)
+    path = write(folder / "a.jsonl", rows)
+    options: dict[str, Any] = {"tokenizer": "byte", "train": train, "max_bad": 1.0, "val_fraction": 0.2}
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tokenriver.files.system.fsync", lambda fd: None)
+        found = tr.sft(path, folder / "columns", **options)
         patch.setattr(registry.load("examples", "sft").Reader, "talks", lambda reader, records: None)
         expected = tr.sft(path, folder / "messages", **options)
     assert found.balance == expected.balance
@@ -66,16 +84,18 @@ def test_the_split_is_that_of_messages(tmp_path: Path, monkeypatch: pytest.Monke
     assert files_of(tmp_path / "columns") == files_of(tmp_path / "messages")
 
 
-def test_the_thread_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
-    rows: list[object] = [pair(f"Q{i} \u00e9", "<|endoftext|> A" * (i % 5)) for i in range(60)]
+def test_threads_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
+    strange = "\u0cdc\u088f\U000e0455"  # younger than some tables, so the reference reads it
+    answers = ["", "<|endoftext|> A" * 3, f"A {strange} of", strange, "A" * 50]
+    rows: list[object] = [pair(f"Q{i} {strange * (i % 3)} and", answers[i % 5]) for i in range(60)]
     path = write(tmp_path / "a.jsonl", [*rows, "{", {"prompt": 1}])
-    options: dict[str, Any] = {"tokenizer": "gpt2", "max_length": 40, "max_bad": 1.0}
+    options: dict[str, Any] = {"tokenizer": "gpt2", "max_length": 40, "max_bad": 1.0, "val_fraction": 0.2}
     found = tr.sft(path, tmp_path / "whole", **options)
     monkeypatch.setattr(records, "LINES", 3)
-    cut = tr.sft(path, tmp_path / "cut", **options)
-    monkeypatch.setattr(chat.Chat, "threaded", False)
-    alone = tr.sft(path, tmp_path / "alone", **options)
+    cut = tr.sft(path, tmp_path / "cut", workers=3, **options)
+    alone = tr.sft(path, tmp_path / "alone", workers=0, **options)
     assert found.balance == cut.balance == alone.balance
+    assert sorted(found.splits) == ["train", "val"]
     assert files_of(tmp_path / "whole") == files_of(tmp_path / "cut") == files_of(tmp_path / "alone")
 
 
@@ -93,7 +113,7 @@ def test_the_first_failure_is_the_one_that_is_told(
 
 
 def test_an_encoder_that_fails_in_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
-    def fail(whose: object, conversations: object) -> None:
+    def fail(whose: object, conversations: object, *, beside: bool) -> None:
         raise MismatchError("encoder: got other ids")
 
     monkeypatch.setattr(chat.Chat, "encode", fail)

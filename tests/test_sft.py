@@ -1,6 +1,8 @@
 """Records to a corpus with loss masks: every row has one fate, what is trained is the answer, nothing depends on how
 the work was cut."""
 
+import gzip
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -180,6 +183,21 @@ def test_several_inputs_and_options_that_differ(tmp_path: Path, quick_disk: None
     assert trained(last) == ["a|"]
 
 
+def test_the_manifest_has_the_digests_of_the_stored_inputs(tmp_path: Path, quick_disk: None) -> None:
+    data = write(tmp_path / "a.jsonl", [pair("Q", "A")] * 9).read_bytes()
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(data[:50]) + gzip.compress(data[50:]) + bytes(9))
+    (tmp_path / "c.jsonl.zst").write_bytes(zstandard.compress(data) + zstandard.compress(b""))
+    (tmp_path / "d.json").write_text(json.dumps([pair("Q", "A")]))
+    pq.write_table(pa.Table.from_pylist([pair("Q", "A")]), tmp_path / "e.parquet")
+    paths = sorted(path for path in tmp_path.iterdir())
+    tr.sft(paths, tmp_path / "c", tokenizer="byte")
+    manifest = tr.open_corpus(tmp_path / "c").manifest
+    assert manifest is not None
+    assert [source.records for source in manifest.sources] == [9, 9, 9, 1, 1]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+    assert [source.sha256 for source in manifest.sources] == digests
+
+
 def test_records_in_parquet(tmp_path: Path, quick_disk: None) -> None:
     talk = [{"role": "user", "content": "Q", "name": None}, {"role": "assistant", "content": "A", "name": None}]
     named = [{**talk[0], "name": "Eve"}, talk[1]]
@@ -196,6 +214,7 @@ def test_what_is_refused(tmp_path: Path, quick_disk: None) -> None:
     good = write(tmp_path / "a.jsonl", [pair("Q", "A")])
     for options, says in (
         ({"overflow": "split"}, "overflow: got 'split', expected one of drop, truncate"),
+        ({"workers": -1}, "workers: got -1, expected 0 or more"),
         ({"max_length": 1}, "max_length: got 1, expected at least 2"),
         ({"like": "x"}, "like: got 'x', expected 'sft-hdf5' or none"),
         ({"val_fraction": 1.0}, "val_fraction: got 1.0"),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tokenriver as tr
 from command_line import tokenriver
@@ -126,8 +128,14 @@ def test_a_run_that_ends_early_leaves_no_corpus_and_the_next_makes_it(tmp_path: 
         write(tmp_path / "c", plan={"kind": "other"})
 
 
+@given(st.lists(st.lists(st.booleans(), max_size=4), max_size=6))
+def test_examples_with_a_trained_id(masks: list[list[bool]]) -> None:
+    lengths = np.array(list(map(len, masks)), np.int64)
+    together = np.array([bit for mask in masks for bit in mask], np.bool_)
+    assert have_trained(lengths, together).tolist() == [any(mask[1:]) for mask in masks]
+
+
 def test_what_cannot_be_an_example(tmp_path: Path, quick_disk: None) -> None:
-    assert have_trained(np.array([2, 0, 3]), np.array([1, 0, 0, 1, 1], np.bool_)).tolist() == [False, False, True]
     idle = TokenBatch(np.arange(5, dtype=np.uint32), np.array([3, 2]), np.array([0, 0, 1, 1, 0], np.bool_))
     wide = TokenBatch(np.array([1, 70_000], np.uint32), np.array([2]))
     with write_examples(tmp_path / "c", PLAN, dtype="uint16") as writer:

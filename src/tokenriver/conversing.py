@@ -101,8 +101,9 @@ def encode_records(
 ) -> Iterator[Examples]:
     """The examples of all inputs, in order; so many threads encode. InputError for an input that cannot be read, or
     whose shape is unknown; MismatchError if the fast encoder is not what its reference is."""
-    parts = _parts(files, chat, wanted, tally)
-    for part, batch in in_lanes(parts, partial(_encoded, chat), chat.self_check, lanes if chat.threaded else 0):
+    parts, lanes = _parts(files, chat, wanted, tally), lanes if chat.threaded else 0
+    encode, check = partial(_encoded, chat, lanes > 0), partial(chat.self_check, beside=lanes > 0)
+    for part, batch in in_lanes(parts, encode, check, lanes):
         yield _ended(part, batch, wanted, tally)
 
 
@@ -113,8 +114,8 @@ def _parts(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: Listin
             yield _Part(source, file, rows, renderer.chunk(rows))
 
 
-def _encoded(chat: Chat, part: _Part) -> TokenBatch:
-    return chat.encode(part.chunk.rendered) if part.chunk.rendered else EMPTY
+def _encoded(chat: Chat, beside: bool, part: _Part) -> TokenBatch:
+    return chat.encode(part.chunk.rendered, beside=beside) if part.chunk.rendered else EMPTY
 
 
 def _ended(part: _Part, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> Examples:

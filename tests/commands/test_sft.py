@@ -12,7 +12,7 @@ def test_the_table_and_the_object(tmp_path: Path, quick_disk: None, capsys: pyte
     rows = [{"prompt": "Q" * i, "completion": "A"} for i in range(30)]
     (tmp_path / "a.jsonl").write_text("\n".join([*map(json.dumps, rows), "{"]))
     given = (tmp_path / "a.jsonl", "-o", tmp_path / "c", "--tokenizer", "byte", "--max-length", 50, "--seq-len", 64)
-    ran = tokenriver(capsys, "sft", *given)
+    ran = tokenriver(capsys, "sft", *given, "--workers", 2)
     assert ran.code == 0
     assert [line.split() for line in ran.out.splitlines()[3:7]] == [
         ["rows", "read", "31"],

@@ -128,30 +128,36 @@ ENTRIES = st.one_of(
 BESIDE = st.dictionaries(st.sampled_from(["system", "tools", "source"]), VALUES, max_size=2)
 
 
-@given(st.sampled_from(["messages", "conversations"]), st.one_of(VALUES, st.lists(ENTRIES, max_size=4)), BESIDE)
-def test_turns_are_what_is_read(name: str, entries: object, beside: dict[str, Any]) -> None:
-    record = {name: entries, **beside}
+@given(
+    st.sampled_from(["messages", "conversations"]),
+    st.lists(st.tuples(st.one_of(VALUES, st.lists(ENTRIES, max_size=4)), BESIDE), min_size=1, max_size=3),
+)
+def test_talks_are_what_is_read(name: str, several: list[tuple[object, dict[str, Any]]]) -> None:
+    records = [{name: entries, **beside} for entries, beside in several]
     for shape in ("auto", name):
         reader = sft.Reader("a.jsonl", shape)
         if shape == "auto":
-            assert reader.turns(record) is None, "the first record tells the shape"
+            assert reader.talks(records) is None, "the first record tells the shape"
             reader.read({name: [{"role": "user", "content": "Q"}]})
-        turns = reader.turns(record)
+        talks = reader.talks(records)
         try:
-            talk = reader.read(record)
+            read = [reader.read(record) for record in records]
         except sft.Refused:
-            assert turns is None
+            assert talks is None
             continue
-        if turns is not None:
-            assert talk == ([Message(*turn) for turn in zip(*turns, strict=True)], (), [])
-        else:
-            assert beside or any(len(entry) != 2 for entry in record[name])
+        if talks is not None:
+            found = [[Message(*turn) for turn in zip(*columns, strict=True)] for columns in talks.each()]
+            assert read == [(talk, (), []) for talk in found]
+            continue
+        entries = [entry for record in records for entry in record[name]]
+        fields = {"".join(sorted(entry)) for entry in entries}
+        assert any(beside for _, beside in several) or fields not in ({"contentrole"}, {"fromvalue"})
 
 
-def test_turns_of_other_shapes_are_read() -> None:
+def test_talks_of_other_shapes_are_read() -> None:
     reader = sft.Reader("a.jsonl", "auto")
     reader.read({"prompt": "Q", "completion": "A"})
-    assert reader.turns({"prompt": "Q", "completion": "A"}) is None
-    assert reader.turns({"messages": [{"role": "user", "content": "Q"}]}) is None
+    assert reader.talks([{"prompt": "Q", "completion": "A"}]) is None
+    assert reader.talks([{"messages": [{"role": "user", "content": "Q"}]}]) is None
     with pytest.raises(InputError, match="of shape messages among records of shape prompt-completion"):
         reader.read({"messages": [{"role": "user", "content": "Q"}]})

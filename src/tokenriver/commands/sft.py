@@ -34,6 +34,9 @@ ValFraction = Annotated[
     float | None,
     typer.Option("--val-fraction", metavar="F", help="Share of conversations for validation, chosen by a hash."),
 ]
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", help="Threads that encode (default: one a core, at most 4).")
+]
 Like = Annotated[
     str | None, typer.Option("--like", metavar="SYSTEM", help="sft-hdf5: packed rows of --seq-len ids in two files.")
 ]
@@ -51,6 +54,7 @@ def run(
     overflow: Overflow = "drop",
     seq_len: option.SeqLen = 2048,
     val_fraction: ValFraction = None,
+    workers: Workers = None,
     like: Like = None,
     json: option.Json = False,
     include: option.Include = None,
@@ -86,6 +90,7 @@ def run(
         max_bad=max_bad,
         name=name,
         shard_tokens=shard_tokens,
+        workers=workers,
         search=_environment.tokenizer_folders(),
     )
     if json:

@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,8 +35,6 @@ MARKER = "\U0010ffff\U0010fffe"
 _MARKER = MARKER.encode()
 _NONE = np.empty(0, dtype=np.int64)
 _AS_IT_IS = PadTruncate(0)
-Native = BPETokenizer | SentencePieceTokenizer
-Make = Callable[[], Native]
 Reference = Callable[[Sequence[bytes]], list[list[int]]]
 
 
@@ -109,17 +107,14 @@ def _named(data: bytes) -> Iterator[str]:
 class FastEncoder(NamedTuple):
     """A native tokenizer (made at its first use), its marker's id, and the encoder that reads what is risky."""
 
-    native: Make
-    """The same one at each call."""
-    fresh: Make
-    """Another one."""
+    native: Callable[[], BPETokenizer | SentencePieceTokenizer]
     marker: int
     reference: Reference
     whole: bool = False
     """Give risky texts to the reference whole: what is merged or found could lie across a cut."""
-    beside: bool = False
-    """Let other threads run meanwhile: the native call for one text keeps the interpreter's lock, that for a matrix of
-    texts does not. A matrix of one row is never padded."""
+    turn: AbstractContextManager[object] | None = None
+    """Let other threads run meanwhile, this being held: the native call for one text keeps the interpreter's lock, that
+    for a matrix of texts does not. A matrix of one row is never padded."""
 
     def encode_framed(self, texts: list[bytes], before: int | None, after: int | None) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k valid UTF-8 texts, each between the ids `before` and `after`; lengths count those.
@@ -142,8 +137,9 @@ class FastEncoder(NamedTuple):
         return _text.frame(ids[keep], lengths - 1, before, after)
 
     def letting_threads_run(self) -> "FastEncoder":
-        """Each thread has a native tokenizer of its own, as one of them serves one at a time; the first has this."""
-        return self._replace(native=_one_a_thread(self.native, self.fresh), beside=True)
+        """Several threads may share it: the native tokenizer, whose memory of words is worth more than a second one,
+        serves one at a time, and the others prepare their texts."""
+        return self._replace(turn=threading.Lock())
 
     def _ended(self, texts: list[bytes], risky: dict[int, list[int]], after: int) -> tuple[Ids, Int64]:
         """Ids and lengths of texts with the id `after` behind each. A risky text becomes several pieces for the native
@@ -166,33 +162,18 @@ class FastEncoder(NamedTuple):
     def _marked(self, parts: list[bytes]) -> tuple[Ids, Int64]:
         """Ids of the parts with a marker's id between each two, and where those are."""
         joined = _MARKER.join(parts)
-        if self.beside:
-            source = BytesSource([joined])  # given a list, it imports a large package to see if it is one of its arrays
-            ids: Ids = self.native().encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
+        if self.turn is None:
+            ids: Ids = self.native().encode(joined)
         else:
-            ids = self.native().encode(joined)
+            source = BytesSource([joined])  # given a list, it imports a large package to see if it is one of its arrays
+            with self.turn:
+                ids = self.native().encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
         marks = np.flatnonzero(ids == self.marker)
         if len(marks) != len(parts) - 1:
             raise MismatchError(
                 f"fast encoder: got {len(marks)} markers back, expected {len(parts) - 1}; use the reference encoder"
             )
         return ids, marks
-
-
-def _one_a_thread(first: Make, fresh: Make) -> Make:
-    """Gives each thread its own; to the first that asks, what `first` has."""
-    spare, kept = [first], threading.local()
-
-    def own() -> Native:
-        found: Native | None = getattr(kept, "native", None)
-        if found is None:
-            make = fresh
-            with suppress(IndexError):
-                make = spare.pop()
-            found = kept.native = make()
-        return found
-
-    return own
 
 
 def _around(texts: list[bytes]) -> list[bytes]:

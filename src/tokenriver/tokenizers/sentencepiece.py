@@ -164,11 +164,8 @@ def _fast(model: Model, reference: Reference) -> Fast | None:
         warnings.warn(f"gigatoken is not usable here ({error}); encoding with sentencepiece, much slower", stacklevel=2)
         return None
     size = len(model.pieces)
-
-    def make() -> object:
-        return helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size)
-
-    encoder: Fast = helper.FastEncoder(cache(make), make, size, reference, whole=True)
+    native = cache(lambda: helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size))
+    encoder: Fast = helper.FastEncoder(native, size, reference, whole=True)
     return encoder
 
 

@@ -13,7 +13,7 @@ import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 
 import zstandard
@@ -202,6 +202,6 @@ def _fast(data: bytes, pattern: Pattern, size: int, reference: Reference) -> Fas
             f"gigatoken is not usable here ({error}); encoding with tiktoken, about 15 times slower", stacklevel=2
         )
         return None
-    make = partial(helper.from_ranks, data, pattern.fast, size)
-    encoder: Fast = helper.FastEncoder(cache(make), make, size, reference)
+    native = cache(lambda: helper.from_ranks(data, pattern.fast, size))
+    encoder: Fast = helper.FastEncoder(native, size, reference)
     return encoder
