@@ -32,7 +32,7 @@ from tokenriver.units import make_lots
 
 Progress = Callable[[int, int], None]
 HANDS = 4
-"""So many remove what a build leaves behind, if it had as many workers."""
+"""So many remove what a build with workers leaves behind: mostly they wait for the disk to take its room back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def _build(request: _Request) -> BuildReport:
                 feeder.raise_failures()
                 ending = Ending(request.out, plan, options, request.limits, before, early.finish())
                 manifest = commit(ending, feeder, tokenizer)
-            buildfolder.remove_build_folder(folder, hands=min(HANDS, nursery.count) if nursery is not None else 1)
+            buildfolder.remove_build_folder(folder, hands=HANDS if nursery is not None else 1)
             done = _report(request, manifest, crew.encoder)
     return replace(
         done,

@@ -44,7 +44,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 def remove_build_folder(folder: Path, *, hands: int = 1) -> None:
     """Remove the hidden folder; the plan and the lock go last, so that a rerun knows what it sees at any moment. The
-    other files by so many hands at once: what a large file gives back takes the system some time."""
+    other files by so many hands at once: to take back the room of large files keeps some disks waiting."""
     last = (PLAN_NAME, LOCK_NAME)
     if hands > 1:
         with ThreadPoolExecutor(hands) as pool:
