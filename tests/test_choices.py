@@ -14,7 +14,7 @@ import zstandard
 
 import tokenriver as tr
 from choice_cases import HELLASWAG, LLMC_SHA256, MMLU, as_lists, made, write_lines
-from tokenriver.files import sha256_file
+from tokenriver.digests import sha256_file
 from tokenriver.types import Ids, Int64, Tokenizer
 
 PLAIN = {"context": "a", "choices": ["b", "c", "d"], "label": 2}

@@ -11,7 +11,7 @@ import pytest
 
 from faulty_disks import DIE, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk
-from tokenriver import files
+from tokenriver import digests, files
 from tokenriver.errors import InputError, LimitError
 
 
@@ -207,9 +207,9 @@ def test_free_space_is_that_of_the_nearest_folder(tmp_path: Path) -> None:
 def test_digest_of_a_file(tmp_path: Path) -> None:
     data = bytes(range(256)) * 9000
     (tmp_path / "a").write_bytes(data)
-    assert files.sha256_file(tmp_path / "a") == hashlib.sha256(data).hexdigest()
+    assert digests.sha256_file(tmp_path / "a") == hashlib.sha256(data).hexdigest()
     with pytest.raises(InputError, match="cannot read: No such file"):
-        files.sha256_file(tmp_path / "missing")
+        digests.sha256_file(tmp_path / "missing")
 
 
 def test_descriptors_are_not_inherited_and_not_leaked(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Is what arrived what was wanted?"""
 
-from tokenriver import files
+from tokenriver import digests
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.wire import Download, shown
 
@@ -13,7 +13,7 @@ def check_present(wanted: Download) -> None:
     size = wanted.path.stat().st_size
     if wanted.size is not None and size != wanted.size:
         raise MismatchError(f"{wanted.path}: size: got {size} bytes, expected {wanted.size}; remove it and run again")
-    if wanted.sha256 is not None and files.sha256_file(wanted.path) != wanted.sha256:
+    if wanted.sha256 is not None and digests.sha256_file(wanted.path) != wanted.sha256:
         raise MismatchError(f"{wanted.path}: sha256: got another than {wanted.sha256}; remove it and run again")
 
 

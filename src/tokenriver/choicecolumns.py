@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tokenriver import files, registry
+from tokenriver import digests, registry
 from tokenriver.chat import Chat
 from tokenriver.choicedata import ChoiceExamples, Rendering
 from tokenriver.choiceturns import NOT_RENDERABLE, Asked, ask, encode
@@ -172,7 +172,7 @@ class Collector:
             "sources": {
                 "path": [file.name for file in self._sources],
                 "size": [file.size for file in self._sources],
-                "sha256": [files.sha256_file(file.path) for file in self._sources],
+                "sha256": [digests.sha256_file(file.path) for file in self._sources],
                 "records": [self._rows[number] for number in range(len(self._sources))],
             },
             "tokenizer": {

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.files import AtomicFile, naming, remove, sha256_file
+from tokenriver.digests import sha256_file
+from tokenriver.files import AtomicFile, naming, remove
 from tokenriver.parts import Documents, Receipt, differs, part_path, read_documents, receipt_path, write_documents
 from tokenriver.textdigests import NOTHING, Earlier
 from tokenriver.types import Bools, Ids, Int64, UInt64

@@ -10,14 +10,13 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tokenriver.errors import InputError, LimitError
 
-CHUNK, HASHED = 1 << 20, 1 << 18
+CHUNK = 1 << 20
 NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 Buffer = bytes | bytearray | memoryview
 
@@ -97,8 +96,10 @@ class AtomicFile:
     `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`)."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.num_bytes = path, 0
-        self._hash, self._temporary = hashlib.sha256(), temporary_name(path)
+        self.path = path
+        self.num_bytes = 0
+        self._hash = hashlib.sha256()
+        self._temporary = temporary_name(path)
         with naming(path, "create"):
             self._fd = system.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
@@ -108,20 +109,17 @@ class AtomicFile:
 
     def write(self, data: Buffer) -> None:
         """Append all of data (any C-contiguous buffer)."""
-        view = memoryview(data)
-        view, done = view.cast("B") if view.nbytes else memoryview(b""), 0
-        self._hash.update(view)
+        self._hash.update(data)
         with naming(self.path, "write"):
-            while done < len(view):
-                done += _progress(system.write(self._fd, view[done:]))
-        self.num_bytes += done
+            self.num_bytes += write_all(self._fd, data)
 
     def copy_from(self, source_fd: int, start: int, stop: int) -> None:
         """Append bytes [start, stop) of an open file, in the kernel where it can."""
         with naming(self.path, "write"):
             while start < stop:
                 count = _progress(system.copy(source_fd, self._fd, stop - start, start))
-                start, self.num_bytes = start + count, self.num_bytes + count
+                start += count
+                self.num_bytes += count
 
     def release(self) -> None:
         """Let go of the descriptor for a while; what was written stays under the temporary name."""
@@ -204,6 +202,16 @@ def written_by(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+def write_all(fd: int, data: Buffer) -> int:
+    """Append all of data (any C-contiguous buffer), however little the system takes at a time; its bytes."""
+    view = memoryview(data)
+    view = view.cast("B") if view.nbytes else memoryview(b"")
+    done = 0
+    while done < len(view):
+        done += _progress(system.write(fd, view[done:]))
+    return done
+
+
 def _progress(count: int) -> int:
     if count <= 0:
         raise OSError(errno.EIO, f"the system took {count} bytes")
@@ -282,19 +290,3 @@ def free_bytes(folder: Path) -> int:
         folder = folder.parent
     with naming(folder, "ask for free space"):
         return system.free_bytes(folder)
-
-
-def sha256_file(path: Path, name: Path | None = None, size: int | None = None) -> str:
-    """Hex sha256 of a file, or of its first `size` bytes; errors call it `name`, if it has that name only later."""
-    with naming(name or path, "read"), path.open("rb", buffering=0) as file:
-        return sha256_from(file, size)
-
-
-def sha256_from(file: FileIO, size: int | None = None) -> str:
-    """Hex sha256 of the next `size` bytes of an open file, or of all to its end. They are read into one small place,
-    which stays in the cache; memory that is new for each read would have to be cleared first."""
-    digest, room = hashlib.sha256(), memoryview(bytearray(HASHED))
-    while count := file.readinto(room if size is None else room[: min(size, HASHED)]):
-        digest.update(room[:count])
-        size = None if size is None else size - count
-    return digest.hexdigest()

@@ -12,6 +12,7 @@ from typing import Any
 
 from tokenriver import registry
 from tokenriver.chat import load_chat
+from tokenriver.digests import sha256_file
 from tokenriver.errors import InputError
 from tokenriver.examplefile import (
     ExampleReport,
@@ -23,7 +24,6 @@ from tokenriver.examplefile import (
     write_rows,
     write_side,
 )
-from tokenriver.files import sha256_file
 from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.limits import BadRows

@@ -81,13 +81,8 @@ class PartFile:
 
     def write(self, data: bytes) -> None:
         """Add bytes."""
-        view, done = memoryview(data), 0
         with naming(self.path, "write"):
-            while done < len(view):
-                count = files.system.write(self._fd, view[done:])
-                if count <= 0:
-                    raise OSError(f"the system took {count} bytes")
-                done += count
+            files.write_all(self._fd, data)
         self._hash.update(data)
         self.num_bytes += len(data)
         if self.num_bytes - self._begun >= HURRY_BYTES:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tokenriver import files
+from tokenriver import digests, files
 from tokenriver.assembly import Parts, Segment
 from tokenriver.parts import differs, receipt_path
 from tokenriver.storage import BLOCK_IDS, Columns
@@ -41,7 +41,7 @@ class PartFlow:
             receipt = self._parts.receipts[unit]
             path = receipt.path(self._parts.folder)
             size = receipt.num_ids * self._dtype.itemsize
-            if files.sha256_file(path, size=size) != receipt.ids_sha256:
+            if digests.sha256_file(path, size=size) != receipt.ids_sha256:
                 files.remove(receipt_path(self._parts.folder, receipt.key))
                 raise differs(path)
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenriver.chat import Chat
+from tokenriver.digests import sha256_file
 from tokenriver.errors import InputError, LimitError
 from tokenriver.examplefile import Tally, each_record, find_records
-from tokenriver.files import sha256_file
 from tokenriver.limits import BadRows
 from tokenriver.messages import Message
 from tokenriver.roles import padding_id

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver.assembly import Parts, Segment, ids_of
-from tokenriver.files import AtomicFile, naming, remove, sha256_file, sha256_from, temporary_name
+from tokenriver.digests import sha256_file, sha256_from
+from tokenriver.files import AtomicFile, naming, remove, temporary_name
 from tokenriver.formats import llmc
 from tokenriver.formats._docindex import index_path, pack_index
 from tokenriver.manifest import ShardInfo

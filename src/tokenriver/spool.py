@@ -9,7 +9,6 @@ folder, so that memory stays small; the manifest is written last, and a run that
 call. What comes out depends on the order of the examples alone, never on the batches in which they came.
 """
 
-import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -21,6 +20,7 @@ import numpy as np
 
 from tokenriver import files, outfolder, rules, transfer
 from tokenriver.badrows import publish_bad_rows
+from tokenriver.digests import sha256_file
 from tokenriver.errors import InputError, LimitError, RiverError
 from tokenriver.formats import native
 from tokenriver.inputs import InputFile
@@ -43,9 +43,7 @@ def source_infos(
     it is known."""
     known = digests or {}
     return [
-        SourceInfo(
-            file.name, file.size, known.get(n) or files.sha256_file(file.path), file.kind, file.compression, count
-        )
+        SourceInfo(file.name, file.size, known.get(n) or sha256_file(file.path), file.kind, file.compression, count)
         for n, (file, count) in enumerate(zip(inputs, rows, strict=True))
     ]
 
@@ -187,13 +185,8 @@ class _Scratch:
 
     def write(self, data: memoryview) -> None:
         """Append all of it."""
-        rest = data.cast("B") if data.nbytes else memoryview(b"")
         with files.naming(self._path, "write"):
-            while len(rest):
-                count = files.system.write(self._fd, rest)
-                if count <= 0:
-                    raise OSError(errno.EIO, f"the system took {count} bytes")
-                rest = rest[count:]
+            files.write_all(self._fd, data)
 
     def close(self) -> None:
         with files.naming(self._path, "write"):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tokenriver.digests import sha256_file
 from tokenriver.errors import FormatError, InputError
-from tokenriver.files import AtomicFile, naming, sha256_file
+from tokenriver.files import AtomicFile, naming
 from tokenriver.manifest import FileInfo, Manifest
 from tokenriver.parts import differs
 from tokenriver.types import UInt64

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from tokenriver import files, foreign, registry
+from tokenriver import digests, files, foreign, registry
 from tokenriver.against import compare
 from tokenriver.choices import choice_faults, choice_format
 from tokenriver.corpus import open_corpus
@@ -129,7 +129,7 @@ def _file(path: Path, size: int, sha256: str) -> Iterator[Finding]:
     elif status.st_size != size:
         yield Finding(str(path), "size", f"{status.st_size} bytes", f"{size} bytes")
     else:
-        found = files.sha256_file(path)
+        found = digests.sha256_file(path)
         if found != sha256:
             yield Finding(str(path), "sha256", found, sha256)
 

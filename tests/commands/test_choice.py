@@ -6,7 +6,7 @@ import pytest
 
 from choice_cases import HELLASWAG, LLMC_SHA256, MMLU, write_lines
 from command_line import tokenriver
-from tokenriver.files import sha256_file
+from tokenriver.digests import sha256_file
 
 HOSTILE = {"context": "a\x1b[31m", "choices": ["b\nc", "d"], "label": 1}
 

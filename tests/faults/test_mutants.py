@@ -25,6 +25,7 @@ from tokenriver import (
     buildfolder,
     buildplan,
     commit,
+    digests,
     feeding,
     files,
     inputs,
@@ -152,7 +153,7 @@ def indexes_not_read_back(patch: Patch) -> None:
 
         __hash__ = str.__hash__
 
-    read = files.sha256_file
+    read = digests.sha256_file
     patch.setattr(shards, "sha256_file", lambda path, name=None: Whatever() if name is None else read(path, name))
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tokenriver
+from tokenriver.digests import sha256_file
 from tokenriver.errors import RiverError
-from tokenriver.files import list_folder, remove_folder, sha256_file
+from tokenriver.files import list_folder, remove_folder
 from tokenriver.manifest import BUILD_FOLDER, MANIFEST_NAME
 
 RECEIPTS = 2

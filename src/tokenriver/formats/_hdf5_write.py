@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver import files
+from tokenriver import digests, files
 from tokenriver.storage import Content, WrittenFile
 from tokenriver.types import Bools, Ids
 
@@ -67,7 +67,7 @@ def write_ids(path: Path, content: Content, dtype: str, style: Style) -> Written
             digest = _append(file, found, in_chunks(content.ids(), chunk, kind), style)
             _state(file if style.attributes == "file" else found, content, digest, style)
         size = temporary.stat().st_size
-        digest_of_file = files.sha256_file(temporary, path)
+        digest_of_file = digests.sha256_file(temporary, path)
     return WrittenFile(path, size, digest_of_file)
 
 
