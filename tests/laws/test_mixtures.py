@@ -40,7 +40,7 @@ def served(made: Loader) -> list[tuple[int, int]]:
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(weights=st.lists(st.integers(1, 1000), min_size=1, max_size=12))
 def test_no_prefix_is_a_row_off_its_quota(weights: list[int]) -> None:
     quotas = make_quotas([Fraction(weight) for weight in weights], [str(i) for i in range(len(weights))])
