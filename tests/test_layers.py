@@ -16,6 +16,7 @@ LADDER = (
     ("types", "registry", "files", "defaults", "recent", "lanes"),
     (
         "extents",
+        "digests",
         "ahead",
         "hashing",
         "splitmix",
