@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tokenriver.lossmask import PADDING, Trained, Trains, mask_of
+from tokenriver.ranges import expand
 from tokenriver.types import IGNORE, Bools, Int64, River
 
 BLOCK_CELLS = 1 << 15
@@ -71,8 +72,7 @@ class Masks:
             edges = self._known()
             first = edges.searchsorted(starts, "right")
             counts = edges.searchsorted(starts + targets.shape[1], "right") - first
-            lines = np.repeat(np.arange(len(starts)), counts)
-            which = np.arange(len(lines)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+            lines, which = expand(first, counts)
             targets[lines, edges[which] - starts[lines] - 1] = IGNORE
         if trained is not None:
             # one stretch of memory is masked faster than its rows

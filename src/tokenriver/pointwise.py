@@ -7,7 +7,8 @@ a microsecond each, however short they are; here a point is eight rounds of a do
 from collections.abc import Sequence
 from math import isqrt
 
-_MASK = (1 << 64) - 1
+from tokenriver.splitmix import MASK, finished
+
 WIDE_FROM = 1 << 48
 """From this many rows on, 32 bits of a hash are too coarse to choose a digit: 64 are used."""
 
@@ -36,10 +37,7 @@ def _feistel(point: int, size: int, keys: Sequence[int], backwards: bool) -> int
     sign = -1 if backwards else 1
     for number in range(len(keys))[::sign]:
         odd = number & 1
-        word = ((left if odd else right) + keys[number]) & _MASK
-        word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
-        word = (word ^ (word >> 31)) >> shift
+        word = finished(((left if odd else right) + keys[number]) & MASK) >> shift
         if odd:
             right = (right + sign * (word * b >> (64 - shift))) % b
         else:

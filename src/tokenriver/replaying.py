@@ -15,6 +15,7 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.errors import InputError, LimitError
+from tokenriver.ranges import expand
 from tokenriver.sampler import ORDERS
 from tokenriver.types import Int64, Packing, River
 
@@ -179,11 +180,10 @@ class FileRows:
             return which, rows, ends
         first, last = self.river.documents_at(rows), self.river.documents_at(ends - 1)
         counts = last - first + 1
-        which, begins = np.repeat(which, counts), np.cumsum(counts) - counts
-        documents = np.arange(len(which)) - np.repeat(begins - first, counts)
+        which, documents = expand(first, counts)
         stops = np.minimum(self.river.ends_of(documents), ends[which])
         starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])[: len(stops)]
-        starts[begins] = rows
+        starts[np.cumsum(counts) - counts] = rows
         shown = starts < stops
         return which[shown], starts[shown], stops[shown]
 

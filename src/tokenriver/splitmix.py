@@ -8,8 +8,9 @@ from tokenriver.types import UInt64
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 """By which splitmix64 goes on from word to word."""
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
+MASK = (1 << 64) - 1
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_MIX_1, _MIX_2 = np.uint64(_FIRST), np.uint64(_SECOND)
 _S27, _S30, _S31 = (np.uint64(bits) for bits in (27, 30, 31))
 
 
@@ -23,6 +24,13 @@ def finish(words: UInt64, scratch: UInt64) -> None:
     words *= _MIX_2
     np.right_shift(words, _S31, out=scratch)
     words ^= scratch
+
+
+def finished(word: int) -> int:
+    """One word of 64 bits mixed."""
+    word = ((word ^ (word >> 30)) * _FIRST) & MASK
+    word = ((word ^ (word >> 27)) * _SECOND) & MASK
+    return word ^ (word >> 31)
 
 
 def mixed(words: UInt64) -> UInt64:

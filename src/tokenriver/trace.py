@@ -17,6 +17,7 @@ from tokenriver.course import LARGEST, Order
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.joining import JoinedPacking
 from tokenriver.mixing import MixedSampler, Mixture
+from tokenriver.ranges import expand
 from tokenriver.sampler import BACKWARDS, Sampler
 from tokenriver.types import Int64, Packing, River
 
@@ -113,7 +114,7 @@ class Trail:
         # a packed span lies in one document, and looking up where that ends costs less than a second search
         beyond = np.flatnonzero(self._river.ends_of(first) < stops)
         last_seen[beyond] = self._river.documents_at(stops[beyond] - 1)
-        which, documents = _expand(first, last_seen - first + 1)
+        which, documents = expand(first, last_seen - first + 1)
         begins, ends = self._bounds(documents)
         froms, tos = np.maximum(starts[which], begins), np.minimum(stops[which], ends)
         # where the ids of each span are inputs: all but a span's last one, or in chained rows the row's last cell
@@ -228,7 +229,7 @@ class Trail:
             self._spans[source] = known = _all_spans(self._packings[source])
         # a span has at most seq_len + 1 ids
         low = np.searchsorted(known.starts, starts - self._packing.seq_len, "left")
-        which, at = _expand(low, np.searchsorted(known.starts, stops, "left") - low)
+        which, at = expand(low, np.searchsorted(known.starts, stops, "left") - low)
         overlaps = known.stops[at] > starts[which]
         return which[overlaps], known.rows[at[overlaps]]
 
@@ -240,7 +241,7 @@ def _in_windows(packing: Packing, starts: Int64, stops: Int64, epoch: int) -> tu
     begin, step = at[0], max(1, int(at[1] - at[0]))
     low = np.maximum(0, (starts - begin - packing.seq_len - 1) // step + 1)
     high = np.minimum(last, (stops - 1 - begin) // step)
-    return _expand(low, np.maximum(0, high - low + 1))
+    return expand(low, np.maximum(0, high - low + 1))
 
 
 def _all_spans(packing: Packing) -> _Spans:
@@ -252,9 +253,3 @@ def _all_spans(packing: Packing) -> _Spans:
     columns = [np.concatenate(column) for column in zip(*blocks, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return _Spans(*(column[order] for column in columns))
-
-
-def _expand(firsts: Int64, counts: Int64) -> tuple[Int64, Int64]:
-    """(which, numbers): firsts[i], firsts[i] + 1, ... (counts[i] of them) for each i."""
-    which = np.repeat(np.arange(len(firsts), dtype=np.int64), counts)
-    return which, np.arange(len(which), dtype=np.int64) + np.repeat(firsts - np.cumsum(counts) + counts, counts)

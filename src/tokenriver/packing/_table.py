@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenriver.ranges import expand
 from tokenriver.types import Int64
 
 _NONE: Int64 = np.empty(0, np.int64)
@@ -32,9 +33,7 @@ class Table:
     def spans(self, rows: Int64) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
         begins = self.firsts(rows)
-        counts = self.row_ends[rows] - begins
-        which = np.repeat(np.arange(len(rows), dtype=np.int64), counts)
-        at = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+        which, at = expand(begins, self.row_ends[rows] - begins)
         starts = self.starts[at]
         return which, starts, starts + self.sizes[at]
 
