@@ -6,21 +6,12 @@ from typing import Any
 
 import naive_buckets
 import naive_packing
+from drawn_legs import Leg, draw_legs
 from naive_buckets import Step
 from rivers import ArrayRiver
 from tokenriver.batch import Batch
 from tokenriver.loader import Loader
 from tokenriver.types import IGNORE
-
-
-@dataclass
-class Leg:
-    """A stretch of the run on one set of machines."""
-
-    world_size: int
-    micro_batch: int | None
-    steps: int
-    prefetch: int
 
 
 @dataclass
@@ -61,11 +52,7 @@ def draw(dice: random.Random) -> Run:
     seq_len = dice.choice((1, 3, 8, 8, 13))
     lengths = [dice.choice((0, 1, 2, 3, 5, 8, 9, 14, 18)) for _ in range(dice.randint(1, 14))] + [dice.randint(2, 5)]
     edges = sorted(dice.sample(range(1, seq_len + 1), dice.randint(1, min(4, seq_len))))
-    legs = [
-        Leg(dice.choice((1, 2, 3, 5)), dice.choice((None, 1, 2, 3)), dice.randint(0, 5), dice.choice((0, 0, 0, 2)))
-        for _ in range(dice.randint(1, 4))
-    ]
-    legs[-1].steps = 1 << 30
+    legs = draw_legs(dice)
     budget = dice.choice((None, seq_len, 2 * seq_len + 1, 5 * seq_len))
     return Run(
         lengths,

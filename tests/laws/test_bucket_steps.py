@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import naive_order
-from bucket_runs import Leg, draw, make, shows
+from bucket_runs import draw, make, shows
+from drawn_legs import Leg
 from tokenriver.errors import LimitError
 from tokenriver.ledger import read_ledger
 

@@ -3,13 +3,13 @@ ranks, through any stops; the same rows as a loader of Python lists."""
 
 import json
 import random
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pytest
 
+from drawn_legs import Leg, draw_legs
 from naive_schedule import Row, Run
 from random_histories import split
 from rivers import ArrayRiver
@@ -18,16 +18,6 @@ from tokenriver.loader import Loader
 
 RUNS = 400
 CHUNKS = 4
-
-
-@dataclass
-class Leg:
-    """A stretch of the run on one set of machines."""
-
-    world_size: int
-    micro_batch: int | None
-    steps: int
-    prefetch: int
 
 
 def draw_run(dice: random.Random) -> Run:
@@ -50,15 +40,6 @@ def draw_run(dice: random.Random) -> Run:
 
 
 ORDERS = ("shuffled", "shuffled", "sequential")
-
-
-def draw_legs(dice: random.Random) -> list[Leg]:
-    legs = [
-        Leg(dice.choice((1, 2, 3, 5)), dice.choice((None, 1, 2, 3)), dice.randint(0, 5), dice.choice((0, 0, 0, 2)))
-        for _ in range(dice.randint(1, 4))
-    ]
-    legs[-1].steps = 1 << 30
-    return legs
 
 
 def make(run: Run, leg: Leg, rank: int, **options: object) -> Loader:
