@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver.types import Ids, Int32, Int64
+from tokenriver.types import PADDING, Ids, Int32, Int64
 
 # behind all extents lie zeros without an end, whose first has the number PADDING
-PADDING = -1
 _FAR = 1 << 62
 
 

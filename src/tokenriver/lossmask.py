@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from tokenriver.errors import FormatError
 from tokenriver.files import naming
 from tokenriver.recent import Recent
-from tokenriver.types import Bools, Int64
+from tokenriver.types import PADDING, Bools, Int64
 
 SUFFIX = ".mask"
 BLOCK_IDS = 1 << 20
 MAPPED = 64
 """Files that stay mapped: a map holds a descriptor."""
-
-PADDING = -1
-"""The start of a run that is none."""
 
 Bytes = NDArray[np.uint8]
 Trains = Callable[[int, int], Bools]

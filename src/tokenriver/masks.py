@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tokenriver.lossmask import PADDING, Trained, Trains, mask_of
+from tokenriver.lossmask import Trained, Trains, mask_of
 from tokenriver.ranges import expand
-from tokenriver.types import IGNORE, Bools, Int64, River
+from tokenriver.types import IGNORE, PADDING, Bools, Int64, River
 
 BLOCK_CELLS = 1 << 15
 """Ids of windows whose mask is unpacked at once: enough for small batches, and it stays in the cache."""

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tokenriver import extents
 from tokenriver.errors import FormatError, InputError, LimitError
-from tokenriver.extents import PADDING, Cuts, Extents
+from tokenriver.extents import Cuts, Extents
 from tokenriver.shelf import LIMIT, Shelf
 from tokenriver.storage import bytes_of
-from tokenriver.types import Ids, Int64
+from tokenriver.types import PADDING, Ids, Int64
 
 # rows are taken in blocks of about this many bytes: beyond, the copy falls out of the cache and fresh memory costs more
 BLOCK_BYTES = 1 << 20

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 IGNORE = -100
 """The target of a position without loss (torch's ignore_index)."""
+PADDING = -1
+"""Where a run of padding starts: nowhere in the river."""
 
 Ids = NDArray[np.integer[Any]]
 """Token ids, 1-D: uint32 where they are computed, uint16 or uint32 where we store them, any integer dtype elsewhere."""
