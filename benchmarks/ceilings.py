@@ -46,6 +46,34 @@ def bare_gather(path: Path, seq_len: int, rows: int) -> Iterator[tuple[NDArray[n
             yield x, y
 
 
+def bare_rows(
+    path: Path, batches: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], shape: tuple[int, int]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """The least that any loader of packed rows must do in Python and numpy, quoted in full: x and y of spans that lie
+    at random in a file of uint16. Their (starts, sizes in positions) are known beforehand; a start of -1 is padding."""
+    ids = np.asarray(np.memmap(path, dtype=np.uint16, mode="r"))
+    view, zeros, cells = ids.data.cast("B"), memoryview(bytes(2 * shape[1])), shape[0] * shape[1]
+    x, y = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    known = [
+        (
+            (2 * starts).tolist(),
+            (2 * (starts + sizes)).tolist(),
+            (starts + sizes)[starts >= 0],
+            sizes.cumsum()[starts >= 0],
+        )
+        for starts, sizes in batches
+    ]
+    while True:
+        for begins, ends, followers, places in known:
+            pieces = [view[a:b] if a >= 0 else zeros[: b - a] for a, b in zip(begins, ends, strict=True)]
+            found = np.frombuffer(bytearray().join([*pieces, b"--"]), np.uint16)
+            np.copyto(x, found[:cells].reshape(shape))
+            # a span's last target is no input: it comes where the next span's first input was
+            found[places] = ids[followers]
+            np.copyto(y, found[1:].reshape(shape))
+            yield x, y
+
+
 def encoder(how: str, table: str, text: str) -> dict[str, float]:
     """Seconds of the encoder alone, cold: the texts lie in memory as bytes, the tokenizers are loaded and have seen
     no text, and what they return is counted and dropped."""

@@ -20,6 +20,7 @@ import numpy as np
 import tokenriver
 from benchmarks import measure, packers
 from benchmarks.build import Place
+from benchmarks.ceilings import bare_rows
 from benchmarks.formats import document_lengths, make_minimind
 from benchmarks.measure import Figure, at_least, at_most, python
 from tokenriver.batch import Batch
@@ -30,6 +31,7 @@ SEQ_LEN, ROWS, MEAN = 2048, 512, 262
 LOAD_IDS, LOAD_ROWS = 50_000_000, 32
 SOURCES = 64
 PLANNED, COMPARED = 10_000_000, 400_000
+BARE = "bare numpy of the same rows"
 
 
 def run(place: Place) -> list[Figure]:
@@ -189,13 +191,16 @@ def _once(call: Callable[[], object]) -> float:
 
 def _loading(place: Place, folder: Path) -> list[Figure]:
     rates = measure.answer(python("-m", "benchmarks.packing", "load", folder, 0.3, 2 * place.rounds + 1))
-    plain = rates["concat"]
+    plain, bare = rates["concat"], rates[BARE]
     targets = {"best_fit, cu_seqlens": 0.6, "best_fit, cu_seqlens, position_ids, loss_mask": 0.35}
     return [
-        at_least(f"T={SEQ_LEN}, {name}: {rate / 1e6:,.0f} M ids/s, over concat", rate / plain, targets[name])
-        if name in targets
-        else Figure(f"T={SEQ_LEN}, {name}: {rate / 1e6:,.0f} M ids/s", f"{rate / plain:.2f}")
-        for name, rate in rates.items()
+        *(
+            at_least(f"T={SEQ_LEN}, {name}: {rate / 1e6:,.0f} M ids/s, over concat", rate / plain, targets[name])
+            if name in targets
+            else Figure(f"T={SEQ_LEN}, {name}: {rate / 1e6:,.0f} M ids/s, over concat", f"{rate / plain:.2f}")
+            for name, rate in rates.items()
+        ),
+        *(Figure(f"T={SEQ_LEN}, {name}: over {BARE}", f"{rates[name] / bare:.2f}") for name in targets),
     ]
 
 
@@ -213,6 +218,12 @@ def load(path: str, seconds: float, rounds: int) -> dict[str, float]:
             corpus, seq_len=SEQ_LEN, global_batch=LOAD_ROWS, packing=packing, epochs=None, seed=1, prefetch=0
         )
         jobs[name] = partial(_rate, iter(loader).__next__, look, seconds)
+    # the loader of packed rows came last
+    course = loader._legs.find(0)[0]
+    stretch = course.stretch(0, 1, loader.steps_per_epoch - 1)
+    runs = [stretch.runs_of(index, LOAD_ROWS) for index in range(len(stretch.filled))]
+    rows = bare_rows(Path(path) / "tokens.bin", [(one.starts, one.sizes) for one in runs], (LOAD_ROWS, SEQ_LEN))
+    jobs[BARE] = partial(_rate, rows.__next__, lambda pair: int(pair[0][0, 0]) + int(pair[1][-1, -1]), seconds)
     measure.alternate(jobs, 1)
     return {name: measure.median(rates) for name, rates in measure.alternate(jobs, rounds).items()}
 
@@ -229,7 +240,7 @@ def _everything(batch: Batch) -> int:
     return _edges(batch) + int(batch.position_ids[-1, -1]) + int(batch.loss_mask[-1, -1])
 
 
-def _rate(take: Callable[[], Batch], look: Callable[[Batch], int], seconds: float) -> float:
+def _rate(take: Callable[[], Any], look: Callable[[Any], int], seconds: float) -> float:
     """Positions a second, filled or padded; the consumer looks at what it asked for of every batch."""
     count = seen = 0
     begin = now = time.perf_counter()
