@@ -14,6 +14,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent", "lanes"),
+    ("blocks",),
     (
         "extents",
         "digests",
@@ -37,7 +38,8 @@ LADDER = (
     ("manifest", "kinds", "tokenizer", "filtering", "roles"),
     ("shelf", "foreign", "course", "mixing", "replaying", "buckets"),
     ("runlog", "rounds"),
-    ("inputs", "river", "sequences", "filling"),
+    ("inputs", "river", "sequences"),
+    ("filling",),
     ("units", "documents", "reading", "records", "limits", "weights"),
     ("choiceplan", "choiceturns"),
     ("choicecolumns",),

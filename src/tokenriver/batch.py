@@ -17,6 +17,7 @@ import numpy as np
 from tokenriver.course import Course, Runs, Stretch
 from tokenriver.filling import Filling, cut, part_windows
 from tokenriver.joining import JoinedPacking
+from tokenriver.river import narrow
 from tokenriver.sequences import documents_of_runs, edges_of_documents, edges_of_runs, of_windows
 from tokenriver.types import IGNORE, Bools, Int32, Int64
 
@@ -197,9 +198,12 @@ class Batch:
         if self._stretch.runs is None:
             return self._sequences()[1]
         if self._known is None:
-            runs = self._packed()
-            chained = runs.chained
-            self._known = edges_of_documents(self.document_ids) if chained else edges_of_runs(runs, rows, width)
+            if self._stretch.runs.chained:
+                self._known = edges_of_documents(self.document_ids)
+            else:
+                first = self._index * self._stretch.course.micro_batch
+                begins = self._stretch.runs.edges(first, first + self._filled)
+                self._known = edges_of_runs(begins, self._filled, rows, width)
         return self._known
 
     def _packed(self) -> Runs:
@@ -253,7 +257,7 @@ def _serve_windows(
                 if cuts is None:
                     gather(starts[index, :filled], length, rows)
                 else:
-                    cuts(index * cells, index * cells + filled, rows)
+                    narrow(cuts(index * cells, index * cells + filled)[:-1].reshape(rows.shape), rows)
                 del rows
             if filled == whole:
                 yield Batch(stretch, index, buffer, buffer)

@@ -18,7 +18,7 @@ from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.lossmask import LossMask
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
-from tokenriver.river import Fill, Out, River
+from tokenriver.river import Out, Raw, River
 from tokenriver.storage import UNKNOWN
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Ids, Int64, Tokenizer
@@ -123,7 +123,7 @@ class Corpus:
         where they must; LimitError outside the river or for an id that out's dtype cannot hold."""
         self._river.gather(starts, n, out)
 
-    def cut(self, starts: Int64, sizes: Int64 | int) -> Fill | None:
+    def cut(self, starts: Int64, sizes: Int64 | int) -> Raw | None:
         """Look up where windows or runs lie, for calls of gather or take to come; None where that gains nothing."""
         return self._river.cut(starts, sizes)
 

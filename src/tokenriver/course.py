@@ -137,13 +137,24 @@ class Runs:
     """River position of each run's first input id; -1 for padding, the last run of a cell."""
     sizes: Int64
     """Positions, one less than the ids of the span, or chained ids; the padding of a full cell is a run of 0."""
+    begins: Int64
+    """Where the runs that are not empty begin, in the flattened cells."""
+    upto: Int64
+    """How many of these lie in each cell and those before it."""
     chained: bool = False
 
     def cells(self, first: int, last: int) -> "Runs":
         """The runs of the cells [first, last)."""
-        begin = int(self.ends[first - 1]) if first else 0
-        here = slice(begin, int(self.ends[last - 1]) if last else 0)
-        return Runs(self.ends[first:last] - begin, self.starts[here], self.sizes[here], self.chained)
+        begin = self.ends.item(first - 1) if first else 0
+        here = slice(begin, self.ends.item(last - 1) if last else 0)
+        ends, upto = self.ends[first:last] - begin, self.upto[first:last] - (self.upto.item(first - 1) if first else 0)
+        return Runs(ends, self.starts[here], self.sizes[here], self.edges(first, last), upto, self.chained)
+
+    def edges(self, first: int, last: int) -> Int64:
+        """Where the runs of the cells [first, last) begin in these cells, flattened, without the empty ones."""
+        here = slice(self.upto.item(first - 1) if first else 0, self.upto.item(last - 1) if last else 0)
+        begins = self.begins[here]
+        return begins - begins[0] if len(begins) else begins
 
 
 def _runs(packing: Packing, rows: Int64) -> Runs:
@@ -160,7 +171,9 @@ def _runs(packing: Packing, rows: Int64) -> Runs:
     out_starts[inside], sizes[inside] = starts, filled
     used = np.bincount(which, filled, minlength=len(rows)).astype(np.int64)
     sizes[padding] = packing.seq_len + chained - used
-    return Runs(ends, out_starts, sizes, chained)
+    begins, some = np.cumsum(sizes) - sizes, sizes > 0
+    upto = np.cumsum(some, dtype=np.int64)[ends - 1]
+    return Runs(ends, out_starts, sizes, begins[some], upto, chained)
 
 
 @dataclass(frozen=True, slots=True)

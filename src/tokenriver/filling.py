@@ -5,10 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from tokenriver.course import Course, Runs
-from tokenriver.types import IGNORE, Int64, River
+from tokenriver.river import narrow
+from tokenriver.types import IGNORE, Ids, Int64, River
 
 FILLER_ID = 0
-Cut = Callable[[int, int, Int64], None]
+Cut = Callable[[int, int], Ids]
 
 
 def part_windows(filled: int, buffer: Int64, targets: Int64) -> None:
@@ -21,65 +22,82 @@ def part_windows(filled: int, buffer: Int64, targets: Int64) -> None:
 class Filling:
     """Rows of several spans: what fills the cells of a stretch, looked up for all of them at once."""
 
-    __slots__ = ("_course", "_cut", "_edges", "_followers", "_places", "_runs", "_trains")
+    __slots__ = ("_course", "_cut", "_edges", "_followers", "_padding", "_places", "_runs", "_targets", "_trains")
 
     def __init__(self, course: Course, runs: Runs) -> None:
         self._course, self._runs = course, runs
-        self._cut = cut(course.river, runs.starts, runs.sizes)
+        # padding is cut from anywhere, and overwritten
+        self._cut = cut(course.river, np.maximum(runs.starts, 0), runs.sizes)
         masks = course.masks
         self._trains = None if masks is None else masks.of_runs(runs.starts, runs.sizes, chained=runs.chained)
-        # a span's last target is no input
+        self._padding = runs.sizes[runs.ends - 1]
+        # a span's last target is no input; it lies where the span's inputs end, one cell behind the last of them
         spans = runs.starts >= 0
         self._followers = (runs.starts + runs.sizes)[spans]
-        last = np.cumsum(runs.sizes)[spans] - 1
-        self._places = last + last // course.packing.seq_len + 1
+        self._places = np.cumsum(runs.sizes)[spans]
         self._edges = np.append(0, np.cumsum(spans)[runs.ends - 1])
+        # where ids lie in mapped files, single ones are cheap to read beforehand
+        self._targets: Ids | None = None
+        if self._cut is not None and not runs.chained:
+            self._targets = self._last(slice(None)).astype(self._cut(0, 0).dtype)
 
     def fill(self, first: int, last: int, buffer: Int64, targets: Int64) -> None:
         """Fill the first rows with the cells [first, last), and the rest with filler: inputs without the last column,
         targets without the first."""
         filled, length, masks = last - first, buffer.shape[1], self._course.masks
         if filled:
-            runs = self._runs.cells(first, last)
-            if runs.chained:
-                self._take(first, runs, buffer[:filled])
+            ids = self._ids(first, last)
+            if self._runs.chained:
+                narrow(ids[:-1].reshape(filled, length), buffer[:filled])
                 targets[:filled] = buffer[:filled]
             else:
-                self._take(first, runs, buffer[:filled, :-1])
-                targets[:filled, 1:-1] = buffer[:filled, 1:-1]
-                self._follow(first, last, targets)
-            padding = runs.sizes[runs.ends - 1]
-            for line in np.flatnonzero(padding).tolist():
-                targets[line, length - padding[line] :] = IGNORE
+                narrow(ids[:-1].reshape(filled, length - 1), buffer[:filled, :-1])
+                # a row's last target comes where the next row's first input was, which is in its buffer by now
+                self._follow(first, last, ids)
+                narrow(ids[1:].reshape(filled, length - 1), targets[:filled, 1:])
+            width = length if self._runs.chained else length - 1
+            for line, padding in enumerate(self._padding[first:last].tolist()):
+                if padding:
+                    buffer[line, width - padding : width] = FILLER_ID
+                    targets[line, length - padding :] = IGNORE
             if masks is not None:
-                begin = self._begin(first)
+                runs, begin = self._runs.cells(first, last), self._begin(first)
                 trained = None if self._trains is None else self._trains(begin, begin + len(runs.starts))
                 masks.on_runs(runs.starts, runs.sizes, targets[:filled], trained, chained=runs.chained)
         buffer[filled:] = FILLER_ID
         targets[filled:] = IGNORE
 
-    def _take(self, first: int, runs: Runs, out: Int64) -> None:
-        if self._cut is None:
-            self._course.river.take(runs.starts, runs.sizes, out)
-        else:
-            begin = self._begin(first)
-            self._cut(begin, begin + len(runs.starts), out)
+    def _ids(self, first: int, last: int) -> Ids:
+        """The ids that fill some cells, and one cell more."""
+        begin, end = self._begin(first), self._begin(last)
+        if self._cut is not None:
+            return self._cut(begin, end)
+        starts, sizes = self._runs.starts[begin:end], self._runs.sizes[begin:end]
+        ids = np.empty(int(sizes.sum()) + 1, np.int64)
+        self._course.river.take(starts, sizes, ids[:-1])
+        return ids
 
     def _begin(self, cell: int) -> int:
         """The first run of a cell."""
-        return int(self._runs.ends[cell - 1]) if cell else 0
+        return self._runs.ends.item(cell - 1) if cell else 0
 
-    def _follow(self, first: int, last: int, targets: Int64) -> None:
+    def _follow(self, first: int, last: int, ids: Ids) -> None:
         """Put in the last target of each span of some cells."""
         here = slice(self._edges.item(first), self._edges.item(last))
-        found = np.empty((here.stop - here.start, 1), np.int64)
-        self._course.river.gather(self._followers[here], 1, found)
-        targets.reshape(-1)[self._places[here] - first * targets.shape[1]] = found[:, 0]
+        found = self._last(here) if self._targets is None else self._targets[here]
+        ids[self._places[here] - first * self._course.packing.seq_len] = found
+
+    def _last(self, spans: slice) -> Ids:
+        """The last target of some spans."""
+        followers = self._followers[spans]
+        found = np.empty((len(followers), 1), np.int64)
+        self._course.river.gather(followers, 1, found)
+        return found[:, 0]
 
 
 def cut(river: River, starts: Int64, sizes: Int64 | int) -> Cut | None:
-    """Look up where many windows or runs of a river lie: cut(first, last, out) fills out with those [first, last). None
-    for a river that has them looked up by each call."""
+    """Look up where many windows or runs of a river lie: cut(first, last) gives the ids of those [first, last), and one
+    cell more. None for a river that has them looked up by each call."""
     look_up = getattr(river, "cut", None)
     found: Cut | None = None if look_up is None else look_up(starts, sizes)
     return found

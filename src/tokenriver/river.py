@@ -34,7 +34,7 @@ MAX_LENGTHS = 8
 
 Windows = NDArray[np.void]
 Out = NDArray[np.integer[Any]]
-Fill = Callable[[int, int, Out], None]
+Raw = Callable[[int, int], Ids]
 
 
 class River:
@@ -117,11 +117,12 @@ class River:
         found = np.frombuffer(b"".join(pieces), self.dtype)
         if self._signed:
             _refuse_negative(found)
-        _narrow(found.reshape(out.shape), out)
+        narrow(found.reshape(out.shape), out)
 
-    def cut(self, starts: Int64, sizes: Int64 | int) -> Fill | None:
-        """Look up where many windows or runs lie, for calls to come: fill(first, last, out) is `gather` or `take` of
-        those from first to last. None where that gains nothing, or where one lies outside."""
+    def cut(self, starts: Int64, sizes: Int64 | int) -> Raw | None:
+        """Look up where many windows or runs lie, for calls to come: raw(first, last) is the ids of those from first to
+        last, one after another, as they are stored, and one more cell of any value, to be used as one likes. None where
+        that gains nothing, or where one lies outside."""
         if not self._prepared:
             self._prepare(1)
         windows = isinstance(sizes, int)
@@ -133,16 +134,15 @@ class River:
         # of tiny extents a window has so many that nothing is gained
         if int(met[1].sum()) > MAX_PIECES:
             return None
-        return partial(self._fill_cut, self._extents.cut(starts, sizes, met))
+        cuts = self._extents.cut(starts, sizes, met)
+        # the pieces of one window lie side by side, so that slices of them are found sooner
+        return partial(self._cut_ids, cuts if windows else cuts.in_blocks())
 
-    def _fill_cut(self, cuts: Cuts, first: int, last: int, out: Out) -> None:
-        found = np.frombuffer(b"".join(cuts.pieces(first, last)), self.dtype).reshape(out.shape)
+    def _cut_ids(self, cuts: Cuts, first: int, last: int) -> Ids:
+        found: Ids = cuts.joined(first, last, self.dtype.itemsize).view(self.dtype)
         if self._signed:
-            _refuse_negative(found)
-        try:
-            np.copyto(out, found, "safe")
-        except TypeError:
-            _narrow(found, out)
+            _refuse_negative(found[:-1])
+        return found
 
     def _runs(self, starts: Int64, sizes: Int64) -> Iterator[memoryview | bytes]:
         """The bytes of runs of ids, consecutive ones of one shard at a time."""
@@ -188,7 +188,7 @@ class River:
             found = self._by_shard(block, n) if self._extents is None else self._found(block, n)
             if self._signed:
                 _refuse_negative(found)
-            _narrow(found.reshape(len(block), n), out[at : at + step])
+            narrow(found.reshape(len(block), n), out[at : at + step])
 
     def _prepare(self, n: int) -> None:
         """Make the short way ready: views for windows of n ids of the only shard, or the extents of a few shards."""
@@ -229,7 +229,7 @@ def windows_of(ids: Ids, n: int) -> Windows:
     return np.ndarray((len(ids) - n + 1,), np.dtype((np.void, n * item)), ids.data, 0, (item,))
 
 
-def _narrow(ids: Ids, out: Out) -> None:
+def narrow(ids: Ids, out: Out) -> None:
     """Copy ids into out of any integer dtype; LimitError for an id that it cannot hold."""
     if not np.can_cast(ids.dtype, out.dtype, "safe") and ids.size:
         limit, largest = int(np.iinfo(out.dtype).max), int(ids.max())

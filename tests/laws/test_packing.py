@@ -12,6 +12,7 @@ import naive_order
 import naive_packing
 from rivers import ArrayRiver
 from small_corpora import make_corpus
+from tokenriver import blocks, extents
 from tokenriver.batch import Batch
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import LimitError
@@ -139,24 +140,28 @@ def test_best_fit_block_by_block_and_of_far_positions(
     shards=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=5), min_size=1, max_size=3),
     micro=st.integers(1, 3),
     masked=st.booleans(),
+    longer=st.sampled_from([1, 40]),
 )
 def test_a_corpus_in_shards_serves_what_an_array_does(
-    tmp_path_factory: pytest.TempPathFactory, name: str, shards: list[list[int]], micro: int, masked: bool
+    tmp_path_factory: pytest.TempPathFactory, name: str, shards: list[list[int]], micro: int, masked: bool, longer: int
 ) -> None:
     """Of a corpus many rows are looked up beforehand, of another river each batch by itself."""
+    shards = [[size * longer for size in shard] for shard in shards]
     sizes = [size for shard in shards for size in shard]
     ids = np.arange(1, sum(sizes) + 1)
     documents = iter(np.split(ids, np.cumsum(sizes)[:-1]))
     folder = tmp_path_factory.mktemp("c")
     make_corpus(folder, {"train": [[next(documents).tolist() for _ in shard] for shard in shards]})
     array = ArrayRiver(ids.tolist(), sizes)
-    options: dict[str, Any] = {"seq_len": 4, "packing": name, "order": "sequential", "prefetch": 0}
+    options: dict[str, Any] = {"seq_len": 4 * longer, "packing": name, "order": "sequential", "prefetch": 0}
     options |= {"global_batch": 3, "micro_batch": micro, "mask_first": masked}
     try:
         wanted = list(Loader(array, **options))
     except LimitError:
         return
-    found = list(Loader(open_corpus(folder), **options))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extents, "MIN_PIECES", 1 if longer > 1 else blocks.MIN_PIECES)
+        found = list(Loader(open_corpus(folder), **options))
     assert len(found) == len(wanted)
     for ours, theirs in zip(found, wanted, strict=True):
         for column in ("input_ids", "targets", "cu_seqlens", "position_ids", "loss_mask", "sample_ids"):
