@@ -182,6 +182,22 @@ def test_what_was_held_out_stays_held_out_with_more_rows_and_another_order(tmp_p
             tr.preference(source, tmp_path / "x.jsonl", val_fraction=share)
 
 
+def test_held_out_pairs_of_an_earlier_run_are_no_part_of_one_that_holds_none_out(
+    tmp_path: Path, quick_disk: None
+) -> None:
+    records = [{"prompt": f"p{n}", "chosen": "a", "rejected": "b"} for n in range(20)]
+    source, out, other = write(tmp_path / "in.jsonl", records), tmp_path / "out.jsonl", tmp_path / "out.val.jsonl"
+    for _ in range(2):  # one run replaces what the other has written
+        tr.preference(source, out, val_fraction=0.5)
+    before = out.read_bytes(), other.read_bytes()
+    with pytest.raises(InputError, match=r"out\.val\.jsonl: got a file of held-out pairs .* give val_fraction"):
+        tr.preference(source, out)
+    assert (out.read_bytes(), other.read_bytes()) == before
+    other.unlink()
+    assert tr.preference(source, out).kept == 20
+    assert not other.exists()
+
+
 TEXT = st.text(st.sampled_from("ab \n\u00e9<|>\U0001f9ff"), min_size=1, max_size=8).filter(str.strip)
 
 

@@ -21,6 +21,7 @@ from tokenriver.examplefile import (
     each_record,
     find_records,
     side_file,
+    val_file,
     write_rows,
     write_side,
 )
@@ -76,6 +77,7 @@ def preference(
     if path.suffix in (".json", ".gz", ".zst", ".parquet"):
         raise InputError(f"{path}: out: got a name in {path.suffix}, expected one in .jsonl, or that of a folder")
     if path.suffix == ".jsonl":
+        _refuse_left_over(path, val_fraction)
         lines = _lines(_pairs(asked, files, tally, progress), shuffle)
         val = val_fraction > 0
         return write_rows(path, files, tally, lines, lambda: {"datasets": dict(sorted(tally.kinds.items()))}, val=val)
@@ -90,6 +92,17 @@ def preference(
     if tally.rows:  # else the corpus lay there already
         write_side(side_file(path), list(tally.listed(files)))
     return _report(path, manifest)
+
+
+def _refuse_left_over(path: Path, val_fraction: float) -> None:
+    """InputError where a file of held-out pairs lies that this run would leave there: its prompts may be among those of
+    `path`."""
+    other = val_file(path)
+    if not val_fraction and other.exists():
+        raise InputError(
+            f"{other}: got a file of held-out pairs beside pairs of which none are held out, expected none; remove it, "
+            "give val_fraction, or choose another name"
+        )
 
 
 def _report(path: Path, manifest: Manifest) -> ExampleReport:
