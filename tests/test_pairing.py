@@ -115,6 +115,10 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
             assert not (tmp_path / out / "manifest.json").exists()
     with pytest.raises(InputError, match="shuffle: got it with a corpus"):
         tr.preference(source, tmp_path / "corpus2", shuffle=0)
+    with pytest.raises(InputError, match="template_options: got some with lines"):
+        tr.preference(source, tmp_path / "out.jsonl", template_options={"a": 1})
+    with pytest.raises(InputError, match="template plain: got template options"):
+        tr.preference(source, tmp_path / "corpus2", template_options={"a": 1})
     # a run that failed stands in nobody's way
     assert tr.preference(source, tmp_path / "corpus4", turns=True).kept == 4
     with pytest.raises(InputError, match=r"out: got a name in \.gz, expected one in \.jsonl"):

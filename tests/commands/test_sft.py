@@ -30,6 +30,19 @@ def test_the_table_and_the_object(tmp_path: Path, quick_disk: None, capsys: pyte
     assert tokenriver(capsys, "verify", tmp_path / "c").code == 0
 
 
+def test_options_of_a_template(tmp_path: Path, quick_disk: None, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.jinja").write_text(
+        "{% for m in messages %}{{ m.role + mark + m.content + '<|endoftext|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant' + mark }}{% endif %}"
+    )
+    (tmp_path / "a.jsonl").write_text(json.dumps({"prompt": "Q", "completion": "A"}))
+    given = ("sft", tmp_path / "a.jsonl", "-o", tmp_path / "c", "--template", tmp_path / "t.jinja")
+    assert tokenriver(capsys, *given, "--template-option", "mark=>").code == 0
+    assert "user>Q" in tokenriver(capsys, "batches", tmp_path / "c", "--seq-len", 4, "--batch-size", 1).out
+    ran = tokenriver(capsys, *given, "--template-option", "mark=:")
+    assert (ran.code, "holds another corpus" in ran.err) == (1, True)
+
+
 def test_packed_rows(tmp_path: Path, quick_disk: None, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"prompt": "Q", "completion": "A" * i} for i in range(30)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
