@@ -74,6 +74,7 @@ def test_what_is_served_is_scored_on_the_choice_alone(tmp_path: Path) -> None:
     examples = tr.open_choices(tmp_path / "f")
     assert report.balance["examples"] == {"hellaswag": 2, "mmlu": 1, "plain": 1}
     assert examples.about["options"]["template"] == "chatml"
+    assert "template_options" not in examples.about["options"]
     assert examples.about["options"]["chat"] == load_chat("chatml", TOY).fingerprint
     loader = tr.EvalLoader(examples, batch_rows=8, seq_len=400)
     for batch in loader:

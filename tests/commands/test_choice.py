@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chat_cases import toy_file
 from choice_cases import HELLASWAG, LLMC_SHA256, MMLU, write_lines
 from command_line import tokenriver
 from tokenriver.digests import sha256_file
@@ -61,7 +62,7 @@ def test_options_of_a_template(records: Path, tmp_path: Path, capsys: pytest.Cap
         "{{ n + 1 }}{{ today }}{% for m in messages %}{{ m.role + ':' + m.content + '<|endoftext|>' }}{% endfor %}"
         "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
     )
-    words = ["choice", records, "-o", tmp_path / "out", "--tokenizer", "gpt2", "--template", template, "-n", "1"]
+    words = ["choice", records, "-o", tmp_path / "out", "--tokenizer", toy_file(), "--template", template, "-n", "1"]
     given = ["--template-option", "n=1", "--template-option", "today=1 May = NaN "]
     value = tokenriver(capsys, *words, *given, "--json").json()
     assert value["options"]["template_options"] == {"n": 1, "today": "1 May = NaN "}
