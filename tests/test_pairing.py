@@ -186,6 +186,25 @@ def test_what_was_held_out_stays_held_out_with_more_rows_and_another_order(tmp_p
             tr.preference(source, tmp_path / "x.jsonl", val_fraction=share)
 
 
+def test_a_template_of_a_file_is_on_record_without_its_folder(tmp_path: Path, quick_disk: None) -> None:
+    source = write(tmp_path / "in.jsonl", [{"prompt": "p", "chosen": "a", "rejected": "b"}])
+    templates = [tmp_path / name / "t.jinja" for name in ("x", "y")]
+    for template in templates:
+        template.parent.mkdir()
+        template.write_text(
+            "{% for m in messages %}{{ m.role + mark + m.content + '<|endoftext|>' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ 'assistant' + mark }}{% endif %}"
+        )
+    asked: dict[str, Any] = {"tokenizer": toy_tokenizer(), "template_options": {"mark": ": "}}
+    for template in templates:  # the second finds the corpus of the first
+        tr.preference(source, tmp_path / "c", template=str(template), **asked)
+    corpus = tr.open_corpus(tmp_path / "c", tokenizer=toy_tokenizer())
+    assert corpus.decode(corpus.document(1)) == "user: p<|endoftext|>assistant: b<|endoftext|>"
+    assert corpus.manifest is not None
+    options = corpus.manifest.options
+    assert (options["template"], options["template_options"]) == ("t.jinja", {"mark": ": "})
+
+
 def test_held_out_pairs_of_an_earlier_run_are_no_part_of_one_that_holds_none_out(
     tmp_path: Path, quick_disk: None
 ) -> None:
