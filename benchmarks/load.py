@@ -79,9 +79,11 @@ def main(path: str, shards: str, seq_len: int, seconds: float, rounds: int) -> d
     return {name: measure.median(rates) for name, rates in measure.alternate(jobs, rounds).items()}
 
 
-def loader(path: str | Path, seq_len: int, prefetch: int) -> Callable[[], Pair]:
-    """Gives the next batch of a shuffled run without an end."""
+def loader(path: str | Path, seq_len: int, prefetch: int, *, masked: bool = True) -> Callable[[], Pair]:
+    """Gives the next batch of a shuffled run without an end; not `masked`: as if the corpus had no loss mask."""
     river = tokenriver.open_corpus(path)
+    if not masked:
+        river.loss_mask = None
     batches = iter(tokenriver.Loader(river, seq_len=seq_len, global_batch=ROWS, seed=1, epochs=None, prefetch=prefetch))
 
     def take() -> Pair:

@@ -42,6 +42,11 @@ THINKER = (
     "{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}" + _OPEN
 )
 """Writes what was thought only behind the last question, and an empty block where nothing was."""
+CHOOSER = THINKER.replace(
+    "assistant\n' }}",
+    "assistant\n' }}{% if not enable_thinking | default(true) %}{{ '<think>\n\n</think>\n\n' }}{% endif %}",
+)
+"""Opens an answer with that empty block if `enable_thinking` is false."""
 ENDED = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% else %}{{ eos_token }}{% endif %}"

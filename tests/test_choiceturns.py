@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import tokenriver as tr
 from chat_cases import CALM, HOSTILE, content, toy_file, toy_tokenizer
-from chat_templates import CHATML, LLAMA3, THINKER, model
+from chat_templates import CHATML, CHOOSER, LLAMA3, THINKER, model
 from choice_cases import HELLASWAG, MMLU, write_lines
 from tokenriver import registry
 from tokenriver.chat import Chat, load_chat
@@ -74,6 +74,7 @@ def test_what_is_served_is_scored_on_the_choice_alone(tmp_path: Path) -> None:
     examples = tr.open_choices(tmp_path / "f")
     assert report.balance["examples"] == {"hellaswag": 2, "mmlu": 1, "plain": 1}
     assert examples.about["options"]["template"] == "chatml"
+    assert "template_options" not in examples.about["options"]
     assert examples.about["options"]["chat"] == load_chat("chatml", TOY).fingerprint
     loader = tr.EvalLoader(examples, batch_rows=8, seq_len=400)
     for batch in loader:
@@ -119,6 +120,28 @@ def test_templates_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
     # it writes reasoning before every answer, which its opening does not
     with pytest.raises(InputError, match="got no turn that opens as"):
         check_template(load_chat(model(tmp_path / "thinker", THINKER), TOY))
+
+
+def test_a_template_gets_the_options_that_it_needs(tmp_path: Path) -> None:
+    """An example is then scored behind what opens an answer by these options, which the file has on record."""
+    source, template = write_lines(tmp_path / "in.jsonl", HELLASWAG[:1]), model(tmp_path / "m", CHOOSER)
+    with pytest.raises(InputError, match="expected one; set the template's options"):
+        tr.build_choices(source, tmp_path / "f", tokenizer=TOY, template=template)
+    options = {"enable_thinking": False}
+    tr.build_choices(source, tmp_path / "f", tokenizer=TOY, template=template, template_options=options)
+    examples = tr.open_choices(tmp_path / "f")
+    assert examples.about["options"]["template_options"] == options
+    assert TOY.decode(examples.pieces(0)[0]).endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"template": template, "template_options": {"enable_thinkin": False}}, "expected one of enable_thinking;"),
+        ({"template": "plain", "template_options": options}, "template plain: got template options, expected the path"),
+        ({"template_options": options}, "template_options: got some without a template"),
+        ({"template": template, "template_options": {"enable_thinking": Path()}}, "expected values of JSON"),
+    ]
+    for asked, named in refused:
+        with pytest.raises(InputError, match=named):
+            tr.build_choices(source, tmp_path / "g", tokenizer=TOY, **asked)
+        assert not (tmp_path / "g").exists()
 
 
 class Louder:

@@ -1,5 +1,6 @@
 """Mask files: one bit an id, in a stated order, refused where they are not the mask of their shard."""
 
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,6 +90,23 @@ def test_runs_of_several_shards(
     last = data.draw(st.integers(first, len(runs)))
     for low, high in ((0, len(runs)), (first, last)):
         assert trains(low, high).tolist() == [bit for bits in expected[low:high] for bit in bits]
+
+
+@pytest.mark.parametrize("sizes", [(61,), (64,), (8, 23, 64, 5), (1, 40)])
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 25, 56, 57, 61, 64])
+def test_windows_wherever_they_lie(tmp_path: Path, sizes: tuple[int, ...], length: int) -> None:
+    """Runs of one length at every start, all of them and some at a time, and with padding between them."""
+    generator = np.random.default_rng(length)
+    shards = [(generator.random(size) < 0.5).tolist() for size in sizes]
+    mask, whole = _written(tmp_path, shards), [bit for bits in shards for bit in bits]
+    starts = generator.permutation(np.arange(max(0, len(whole) - length + 1)))
+    windows = [whole[start : start + length] for start in starts.tolist()]
+    trains = mask.cut(starts, np.full(len(starts), length))
+    for first, last in ((0, len(starts)), (len(starts) // 3, len(starts) // 2), (0, 0)):
+        assert trains(first, last).tolist() == list(chain.from_iterable(windows[first:last]))
+    some = np.where(starts % 3 == 0, -1, starts)
+    expected = [[False] * length if start < 0 else window for start, window in zip(some, windows, strict=True)]
+    assert mask.cut(some, np.full(len(some), length))(0, len(some)).tolist() == list(chain.from_iterable(expected))
 
 
 @pytest.mark.parametrize(

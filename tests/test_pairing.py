@@ -115,6 +115,10 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, quick_disk: None) -> Non
             assert not (tmp_path / out / "manifest.json").exists()
     with pytest.raises(InputError, match="shuffle: got it with a corpus"):
         tr.preference(source, tmp_path / "corpus2", shuffle=0)
+    with pytest.raises(InputError, match="template_options: got some with lines"):
+        tr.preference(source, tmp_path / "out.jsonl", template_options={"a": 1})
+    with pytest.raises(InputError, match="template plain: got template options"):
+        tr.preference(source, tmp_path / "corpus2", template_options={"a": 1})
     # a run that failed stands in nobody's way
     assert tr.preference(source, tmp_path / "corpus4", turns=True).kept == 4
     with pytest.raises(InputError, match=r"out: got a name in \.gz, expected one in \.jsonl"):
@@ -180,6 +184,41 @@ def test_what_was_held_out_stays_held_out_with_more_rows_and_another_order(tmp_p
     for share in (1.0, -0.1):
         with pytest.raises(InputError, match=f"val_fraction: got {share}, expected at least 0 and below 1"):
             tr.preference(source, tmp_path / "x.jsonl", val_fraction=share)
+
+
+def test_a_template_of_a_file_is_on_record_without_its_folder(tmp_path: Path, quick_disk: None) -> None:
+    source = write(tmp_path / "in.jsonl", [{"prompt": "p", "chosen": "a", "rejected": "b"}])
+    templates = [tmp_path / name / "t.jinja" for name in ("x", "y")]
+    for template in templates:
+        template.parent.mkdir()
+        template.write_text(
+            "{% for m in messages %}{{ m.role + mark + m.content + '<|endoftext|>' }}{% endfor %}"
+            "{% if add_generation_prompt %}{{ 'assistant' + mark }}{% endif %}"
+        )
+    asked: dict[str, Any] = {"tokenizer": toy_tokenizer(), "template_options": {"mark": ": "}}
+    for template in templates:  # the second finds the corpus of the first
+        tr.preference(source, tmp_path / "c", template=str(template), **asked)
+    corpus = tr.open_corpus(tmp_path / "c", tokenizer=toy_tokenizer())
+    assert corpus.decode(corpus.document(1)) == "user: p<|endoftext|>assistant: b<|endoftext|>"
+    assert corpus.manifest is not None
+    options = corpus.manifest.options
+    assert (options["template"], options["template_options"]) == ("t.jinja", {"mark": ": "})
+
+
+def test_held_out_pairs_of_an_earlier_run_are_no_part_of_one_that_holds_none_out(
+    tmp_path: Path, quick_disk: None
+) -> None:
+    records = [{"prompt": f"p{n}", "chosen": "a", "rejected": "b"} for n in range(20)]
+    source, out, other = write(tmp_path / "in.jsonl", records), tmp_path / "out.jsonl", tmp_path / "out.val.jsonl"
+    for _ in range(2):  # one run replaces what the other has written
+        tr.preference(source, out, val_fraction=0.5)
+    before = out.read_bytes(), other.read_bytes()
+    with pytest.raises(InputError, match=r"out\.val\.jsonl: got a file of held-out pairs .* give val_fraction"):
+        tr.preference(source, out)
+    assert (out.read_bytes(), other.read_bytes()) == before
+    other.unlink()
+    assert tr.preference(source, out).kept == 20
+    assert not other.exists()
 
 
 TEXT = st.text(st.sampled_from("ab \n\u00e9<|>\U0001f9ff"), min_size=1, max_size=8).filter(str.strip)

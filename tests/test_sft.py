@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenriver as tr
+from chat_cases import toy_tokenizer
 from small_builds import files_of
 from tokenriver import records
 from tokenriver.against import record_texts
@@ -181,6 +182,28 @@ def test_several_inputs_and_options_that_differ(tmp_path: Path, quick_disk: None
         train="last",
     )
     assert trained(last) == ["a|"]
+
+
+def test_options_of_a_template_are_on_record(tmp_path: Path, quick_disk: None) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text(
+        "{{ today }}{% for m in messages %}{{ m.role + ':' + m.content + '<|endoftext|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+    )
+    source = write(tmp_path / "a.jsonl", [pair("Q", "A")])
+    asked: dict[str, Any] = {"tokenizer": toy_tokenizer(), "template": str(template)}
+    tr.sft(source, tmp_path / "c", **asked, template_options={"today": "1 May "})
+    corpus = tr.open_corpus(tmp_path / "c", tokenizer=toy_tokenizer())
+    assert corpus.decode(corpus.document(0)) == "1 May user:Q<|endoftext|>assistant:A<|endoftext|>"
+    assert corpus.manifest is not None
+    assert corpus.manifest.options["template_options"] == {"today": "1 May "}
+    assert tr.sft(source, tmp_path / "c", **asked, template_options={"today": "1 May "}).complete_before
+    for other in ({"today": "2 May "}, None):
+        with pytest.raises(MismatchError, match="holds another corpus"):
+            tr.sft(source, tmp_path / "c", **asked, template_options=other)
+    for options in ({"Today": 1}, {"today": float("nan")}):
+        with pytest.raises(InputError, match=r"expected one of today; leave it out|expected values of JSON"):
+            tr.sft(source, tmp_path / "e", **asked, template_options=options)
 
 
 def test_the_manifest_has_the_digests_of_the_stored_inputs(tmp_path: Path, quick_disk: None) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 from tokenriver import registry
 from tokenriver.errors import InputError, refuse_name
@@ -190,8 +191,9 @@ def load_chat(
 ) -> Chat:
     """The chat template of that name, or in that folder or file, for one tokenizer. `train`: all assistant turns, or
     only the last; `reasoning`: is what the assistant thought trained as well; `roles`: those whose messages are trained
-    (none named: assistant). A message's own `train` wins over both. `variables`: what a template of a file gets beside
-    the conversation, as {"enable_thinking": False}; no clock is in its reach, so "strftime_now" is the date as text."""
+    (none named: assistant). A message's own `train` wins over both. `variables`: what a template of a file reads beside
+    the conversation, as {"enable_thinking": False}, and no others; no clock is in its reach, so "strftime_now" is the
+    date as text."""
     refuse_name("tokenizer", tokenizer, "what load_tokenizer makes of it")
     if train not in TRAIN:
         raise InputError(f"train: got {train!r}, expected one of {', '.join(TRAIN)}; choose one")
@@ -204,11 +206,28 @@ def load_chat(
     else:
         if variables or template == FROM_FILES:
             raise InputError(
-                f"template {template}: got {'variables' if variables else 'no file'}, expected the path of a "
+                f"template {template}: got {'template options' if variables else 'no file'}, expected the path of a "
                 "template's file or of a model's folder; give one"
             )
         module = registry.load("templates", str(template))
     return Chat(FROM_FILES if _is_path(template) else str(template), module, tokenizer, train, reasoning, whose)
+
+
+def template_facts(chat: Chat, template: str | Path, template_options: Json | None) -> Json:
+    """What a manifest says of a chat template: its name, a fingerprint, and the options that it was given, if any.
+    InputError for options that are no values of JSON."""
+    facts = {"template": Path(template).name, "chat": chat.fingerprint}
+    if not template_options:
+        return facts
+    try:
+        given = orjson.loads(orjson.dumps(dict(template_options)))
+    except TypeError:
+        given = None
+    if given != template_options:
+        raise InputError(
+            f"template_options: got {str(template_options)[:100]}, expected values of JSON; give texts, numbers, lists"
+        )
+    return {**facts, "template_options": given}
 
 
 def _is_path(template: str | Path) -> bool:

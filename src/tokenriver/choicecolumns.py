@@ -14,7 +14,7 @@ from tokenriver.choiceturns import NOT_RENDERABLE, Asked, ask, encode
 from tokenriver.errors import InputError
 from tokenriver.inputs import InputFile
 from tokenriver.records import BLANK, LONE_SURROGATE, Fault, Records
-from tokenriver.types import Ids, Int64, Tokenizer
+from tokenriver.types import Ids, Int64, Json, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Collector:
                 return InputError(f"{self._sources[source].path}: line {one.record + 1}: {first}")
         return error
 
-    def examples(self, options: dict[str, str]) -> ChoiceExamples:
+    def examples(self, options: Json) -> ChoiceExamples:
         """All that was kept, at least one; `options` are recorded beside the balance."""
         parts = self._parts
         labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
@@ -159,7 +159,7 @@ class Collector:
             about=self._about(options),
         )
 
-    def _about(self, options: dict[str, str]) -> dict[str, Any]:
+    def _about(self, options: Json) -> dict[str, Any]:
         made_by = self._tokenizer
         return {
             "balance": {

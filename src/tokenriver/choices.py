@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from tokenriver import registry
-from tokenriver.chat import load_chat
+from tokenriver.chat import load_chat, template_facts
 from tokenriver.choicecolumns import Collector
 from tokenriver.choicedata import ChoiceExamples, Rendering
 from tokenriver.choiceturns import check_template
@@ -21,7 +21,7 @@ from tokenriver.limits import BadRows, Fates
 from tokenriver.reading import Progress, refuse_input
 from tokenriver.records import read_all
 from tokenriver.tokenizer import load_tokenizer
-from tokenriver.types import Tokenizer
+from tokenriver.types import Json, Tokenizer
 
 BAD_ROWS_SUFFIX = ".bad_rows.jsonl"
 
@@ -55,6 +55,7 @@ def build_choices(
     answers: str = "letters",
     join: str = " ",
     template: str | Path | None = None,
+    template_options: Json | None = None,
     format: str = "native",
     include: Sequence[str] = (),
     on_bad: str = "skip",
@@ -66,8 +67,9 @@ def build_choices(
 
     `style` says how records become text: hellaswag, mmlu, plain, or auto for each record's own; `answers` is letters or
     full (mmlu); `join` stands between context and choice (plain). `template`, a chat template by name or path, makes
-    the context a user's turn and each choice the assistant's content, which alone is scored. `format` is native, or
-    llmc for llm.c's evaluation file, which knows no template. Bad rows are counted and listed beside `out`;
+    the context a user's turn and each choice the assistant's content, which alone is scored; `template_options` are
+    what one of a file reads beside the conversation, values of JSON, as {"enable_thinking": False}. `format` is native,
+    or llmc for llm.c's evaluation file, which knows no template. Bad rows are counted and listed beside `out`;
     on_bad="fail" stops at the first, and more than max_bad of all rows (and at least 10) are a failure. Everything is
     held in memory until it is written. InputError for inputs and options that cannot be used, LimitError for what the
     format cannot hold."""
@@ -81,14 +83,17 @@ def build_choices(
         raise InputError(f"format: got {format!r}, expected {' or '.join(module.FORMATS)}")
     if template is not None and format == "llmc":
         raise InputError(f"template: got {template} with format 'llmc', which knows no conversation; leave one out")
+    if template_options and template is None:
+        raise InputError("template_options: got some without a template, expected the template's path; give it")
     sources = find_records(inputs, include)
     _refuse_target(path, sources, module)
     made_by = load_tokenizer(tokenizer, search=search) if isinstance(tokenizer, str | Path) else tokenizer
-    chat = None if template is None else load_chat(template, made_by)
-    options = {"style": style, "answers": answers, "join": join}
-    if chat is not None:
+    options: Json = {"style": style, "answers": answers, "join": join}
+    chat = None
+    if template is not None:
+        chat = load_chat(template, made_by, variables=template_options)
+        options = {"style": style, "answers": answers, **template_facts(chat, template, template_options)}
         check_template(chat)
-        options = {"style": style, "answers": answers, "template": Path(str(template)).name, "chat": chat.fingerprint}
     found = Collector(made_by, rendering, sources, chat)
     for source, rows in read_all(sources, progress):
         before = len(found.bad)

@@ -74,7 +74,7 @@ def _answer(chat: Chat, user: Message, choice: str, begin: str) -> Rendered:
             return Rendered(found, whole.trained)
     raise InputError(
         f"template {chat.name}: got no turn that opens as {begin[-40:]!r} and goes on with the choice {choice[:40]!r}, "
-        "expected one; take a template that writes answers as they are behind what opens them"
+        "expected one; set the template's options, or take one that writes answers as they are behind what opens them"
     )
 
 

@@ -187,7 +187,8 @@ class _Cut:
     """Runs looked up beforehand, some of which are unpacked at a time."""
 
     def __init__(self, pieces: _Pieces, mapped: Callable[[int], Bytes]) -> None:
-        self._shards, starts, self._sizes, self._edges = pieces
+        self._shards, self._starts, self._sizes, self._edges = pieces
+        starts = self._starts
         self._mapped = mapped
         self._padding = self._shards == PADDING
         self._firsts = starts >> 3
@@ -198,17 +199,29 @@ class _Cut:
         self._nothing = bytes(mask_bytes(int(self._sizes[self._padding].max(initial=0))))
         shards = self._shards[~self._padding]
         self._only = int(shards[0]) if len(shards) and bool((shards == shards[0]).all()) else None
+        self._size = _only_size(self._sizes) if len(shards) == len(self._sizes) else 0
 
     def __call__(self, first: int, last: int) -> Bools:
         """(n,) of the runs from first to last."""
         if self._edges is not None:
             first, last = int(self._edges[first]), int(self._edges[last])
         here = slice(first, last)
+        if self._size and self._only is not None and first < last:
+            mapped, count = self._mapped(self._only), mask_bytes(self._size) + 1
+            if count <= len(mapped):
+                return self._alike(here, mapped, count)
         packed = b"".join([*self._packed(here), self._nothing])
         bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little").view(np.bool_)
         places = self._places[here] - 8 * self._before[first]
         if self._nothing:
             places[self._padding[here]] = 8 * (len(packed) - len(self._nothing))
+        return _slices(bits, places, self._sizes[here])
+
+    def _alike(self, here: slice, mapped: Bytes, count: int) -> Bools:
+        """The same of runs of one length in one shard, as windows are: so many bytes are gathered for each."""
+        begins = np.minimum(self._firsts[here], len(mapped) - count)
+        bits = np.unpackbits(_rows(mapped, count)[begins], bitorder="little").view(np.bool_)
+        places = self._starts[here] - 8 * begins + 8 * count * np.arange(len(begins))
         return _slices(bits, places, self._sizes[here])
 
     def _packed(self, here: slice) -> "list[memoryview] | list[bytes]":
@@ -231,9 +244,23 @@ class _Cut:
 
 def _slices(bits: Bools, begins: Int64, sizes: Int64) -> Bools:
     """bits[b : b + n] of each begin and size, end to end."""
+    size = _only_size(sizes)
+    if size:
+        found: Bools = _rows(bits, size)[begins].reshape(-1)
+        return found
     view = bits.data
     runs = zip(begins.tolist(), (begins + sizes).tolist(), strict=True)
     return np.frombuffer(b"".join([view[begin:end] for begin, end in runs]), np.bool_)
+
+
+def _only_size(sizes: Int64) -> int:
+    """The size that all have, or 0."""
+    return int(sizes[0]) if len(sizes) and bool((sizes == sizes[0]).all()) else 0
+
+
+def _rows(column: NDArray[Any], size: int) -> NDArray[Any]:
+    """A view of a column with a row of that size for each place where one may begin."""
+    return np.ndarray((len(column) - size + 1, size), column.dtype, column.data, strides=column.strides * 2)
 
 
 def mask_of(river: object) -> Trained | None:

@@ -14,8 +14,9 @@ from tokenriver.lossmask import Trained, Trains, mask_of
 from tokenriver.ranges import expand
 from tokenriver.types import IGNORE, PADDING, Bools, Int64, River
 
-BLOCK_CELLS = 1 << 15
-"""Ids of windows whose mask is unpacked at once: enough for small batches, and it stays in the cache."""
+BLOCK_CELLS = 1 << 18
+"""Ids of windows whose mask is unpacked at once, a byte each: several batches of usual sizes, and they stay in the
+cache."""
 
 
 class _Windows:
@@ -76,7 +77,7 @@ class Masks:
             targets[lines, edges[which] - starts[lines] - 1] = IGNORE
         if trained is not None:
             # one stretch of memory is masked faster than its rows
-            whole[~trained.reshape(whole.shape)] = IGNORE
+            np.copyto(whole, IGNORE, where=~trained.reshape(whole.shape))
         self._ignore_eos(targets)
 
     def on_runs(self, starts: Int64, sizes: Int64, targets: Int64, trained: Bools | None, *, chained: bool) -> None:
@@ -92,7 +93,7 @@ class Masks:
         if trained is not None and len(targets):
             ignored = np.ones(targets.shape, np.bool_)
             np.logical_not(trained.reshape(len(targets), -1), out=ignored if chained else ignored[:, 1:])
-            targets[ignored] = IGNORE
+            np.copyto(targets, IGNORE, where=ignored)
         self._ignore_eos(targets[:, 1:])
 
     def _known(self) -> Int64:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenriver import registry
-from tokenriver.chat import load_chat
+from tokenriver.chat import load_chat, template_facts
 from tokenriver.digests import sha256_file
 from tokenriver.errors import InputError
 from tokenriver.examplefile import (
@@ -21,6 +21,7 @@ from tokenriver.examplefile import (
     each_record,
     find_records,
     side_file,
+    val_file,
     write_rows,
     write_side,
 )
@@ -32,7 +33,7 @@ from tokenriver.mersenne import Dice
 from tokenriver.paircorpus import ROWS, PairRow, write_pairs
 from tokenriver.reading import Progress, refuse_input
 from tokenriver.tokenizer import load_tokenizer
-from tokenriver.types import Tokenizer
+from tokenriver.types import Json, Tokenizer
 
 LIKE = "pile-hdf5"
 KIND = "preference"
@@ -51,6 +52,7 @@ def preference(
     val_fraction: float = 0.0,
     tokenizer: str | Path | Tokenizer = "gpt2",
     template: str = "plain",
+    template_options: Json | None = None,
     train: str = "last",
     include: Sequence[str] = (),
     on_bad: str = "skip",
@@ -59,7 +61,8 @@ def preference(
 ) -> ExampleReport:
     """Write the pairs of `inputs` (JSON lines, JSON arrays, Parquet) to `out`: `{"prompt", "chosen", "rejected"}` a
     line if its name ends in .jsonl, else a corpus of ids, in a folder, by `tokenizer` and chat `template`, with the
-    last answer trained (`train` "all": every answer).
+    last answer trained (`train` "all": every answer); `template_options` are what a template of a file reads beside the
+    conversation, values of JSON, as {"enable_thinking": False}.
 
     `dataset`: hh, ultrafeedback, both or auto, which takes prompt-and-texts as well; at most `max_per_dataset` pairs of
     each. Rows whose sides differ in their prompts are dropped, or kept with that of the chosen side
@@ -76,20 +79,35 @@ def preference(
     if path.suffix in (".json", ".gz", ".zst", ".parquet"):
         raise InputError(f"{path}: out: got a name in {path.suffix}, expected one in .jsonl, or that of a folder")
     if path.suffix == ".jsonl":
+        if template_options:
+            raise InputError("template_options: got some with lines, which no template renders; leave them out")
+        _refuse_left_over(path, val_fraction)
         lines = _lines(_pairs(asked, files, tally, progress), shuffle)
         val = val_fraction > 0
         return write_rows(path, files, tally, lines, lambda: {"datasets": dict(sorted(tally.kinds.items()))}, val=val)
     if shuffle is not None:
         raise InputError("shuffle: got it with a corpus, whose order is the loader's; leave it out, or write a .jsonl")
     found = load_tokenizer(tokenizer) if isinstance(tokenizer, str | Path) else tokenizer
-    chat = load_chat(template, found, train=train)
+    chat = load_chat(template, found, train=train, variables=template_options)
     for file in (path, side_file(path)):
         refuse_input(file, files)
-    plan = {"kind": KIND, "rows_per_sample": ROWS, "template": template, "chat": chat.fingerprint, **asked.plan(files)}
+    facts = template_facts(chat, template, template_options)
+    plan = {"kind": KIND, "rows_per_sample": ROWS, **facts, **asked.plan(files)}
     manifest = write_pairs(path, chat, plan, files, _pairs(asked, files, tally, progress), tally)
     if tally.rows:  # else the corpus lay there already
         write_side(side_file(path), list(tally.listed(files)))
     return _report(path, manifest)
+
+
+def _refuse_left_over(path: Path, val_fraction: float) -> None:
+    """InputError where a file of held-out pairs lies that this run would leave there: its prompts may be among those of
+    `path`."""
+    other = val_file(path)
+    if not val_fraction and other.exists():
+        raise InputError(
+            f"{other}: got a file of held-out pairs beside pairs of which none are held out, expected none; remove it, "
+            "give val_fraction, or choose another name"
+        )
 
 
 def _report(path: Path, manifest: Manifest) -> ExampleReport:

@@ -5,8 +5,8 @@
     for batch in loader:
         ...                       # batch.input_ids: (8, L) int64, filled up on the left; batch.gold: (8,) float64
 
-A prompt is rendered by the chat template with what opens the answer. One that is too long is left out and counted, or
-refused; none is ever cut.
+A prompt is rendered by the chat template with what opens the answer. One that is too long is left out and counted,
+refused, or loses the beginning or the end of its text, as it is asked for.
 """
 
 import hashlib
@@ -17,20 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tokenriver.chat import Chat
-from tokenriver.digests import sha256_file
-from tokenriver.errors import InputError, LimitError
-from tokenriver.examplefile import Tally, each_record, find_records
-from tokenriver.limits import BadRows
-from tokenriver.messages import Message
+from tokenriver.prompts import CUTS, Asking, Floats, read_prompts
 from tokenriver.roles import padding_id
 from tokenriver.rounds import Round, Rounds, Sizes
 from tokenriver.types import Bools, Int64
-
-TOO_LONG = ("drop", "fail")
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,7 @@ class PromptBatch:
     gold: Floats
     """(B,) the gold answers; NaN for filler."""
     prompts: list[str]
-    """(B,) the texts; empty for filler."""
+    """(B,) the texts as they are shown; empty for filler."""
     sample_ids: Int64
     """(B,) which row of the file, from 0, however many are left out; -1 for filler."""
     place: Round
@@ -99,40 +91,28 @@ class PromptLoader:
         prefetch: int = 2,
     ) -> None:
         """A step is global_batch prompts over world_size ranks. `path` is a file of `rl_prompts`; `system` stands
-        before every prompt as the system's message. Prompts of more than max_length ids are left out (`dropped` counts
-        them), or refused with `too_long` "fail". `pad_id` None: the tokenizer's, else its end of text, else 0.
+        before every prompt as the system's message. Prompts of more than max_length ids are left out (`too_long`
+        "drop"), refused ("fail"), or lose as few characters as need be at the beginning ("cut_left") or the end
+        ("cut_right") of their own text, never of what the template puts around it; those of which not even that fits
+        are left out. `balance` counts all of them. `pad_id` None: the tokenizer's, else its end of text, else 0.
         `prefetch` batches are made ahead by a thread (0: none). InputError for a file of another kind, LimitError for
         too few prompts."""
-        if too_long not in TOO_LONG:
-            raise InputError(f"too_long: got {too_long!r}, expected one of {', '.join(TOO_LONG)}; choose one")
         self._pad_id = padding_id(chat.tokenizer, pad_id)
-        self._prompts = _read(Path(path))
-        before = [] if system is None else [Message("system", system)]
-        talks = [chat.render([*before, Message("user", text)], generate=True) for text in self._prompts.texts]
-        encoded = chat.encode(talks)
-        self._ids, self._lengths = encoded.ids, encoded.lengths
-        self._starts: Int64 = np.cumsum(encoded.lengths) - encoded.lengths
-        fits = encoded.lengths <= (max_length or np.iinfo(np.int64).max)
-        if too_long == "fail" and not fits.all():
-            at = int(np.flatnonzero(~fits)[0])
-            raise LimitError(
-                f"{path}: prompt {at}: got {int(encoded.lengths[at])} ids, expected at most {max_length}; "
-                "raise max_length, or drop what is too long"
-            )
-        self._kept = np.flatnonzero(fits)
-        self.dropped: int = int(np.count_nonzero(~fits))
+        self._prompts = read_prompts(Path(path), Asking(chat, system, max_length, too_long))
+        self.balance: Mapping[str, int] = self._prompts.balance
+        """prompts = served + too-long; prompts_cut of those served, and the ids_cut that these lost."""
+        self.dropped: int = self.balance["too-long"]
         """Prompts that are too long."""
-        if not len(self._kept):
-            raise LimitError(f"max_length: got {max_length}, which no prompt of {path} fits into; raise it")
         content = "\0".join((self._prompts.sha256, chat.fingerprint, repr(system)))
-        names = {"corpus": hashlib.sha256(content.encode()).hexdigest(), "packing": f"prompts T={max_length}"}
+        rule = f" {too_long}" if too_long in CUTS else ""
+        names = {"corpus": hashlib.sha256(content.encode()).hexdigest(), "packing": f"prompts T={max_length}{rule}"}
         sizes = Sizes(global_batch, micro_batch, rank, world_size, epochs, prefetch)
-        self._rounds = Rounds(len(self._kept), names, (order, seed), sizes)
+        self._rounds = Rounds(len(self._prompts.served), names, (order, seed), sizes)
 
     @property
     def num_prompts(self) -> int:
         """N: prompts of one epoch, over all ranks."""
-        return len(self._kept)
+        return len(self._prompts.served)
 
     @property
     def num_steps(self) -> int | None:
@@ -164,43 +144,19 @@ class PromptLoader:
 
     def load_state_dict(self, state: Mapping[str, Any], *, allow: Collection[str] = ()) -> None:
         """Stand where the state was taken, by any rank of any world size and batch size. MismatchError names what
-        differs of corpus (file, template, tokenizer), order, packing (max_length) and seed, unless `allow` has it."""
+        differs of corpus (file, template, tokenizer), order, packing (max_length, cuts) and seed, unless `allow` has
+        it."""
         self._rounds.load(state, allow)
 
     def _make(self, place: Round) -> PromptBatch:
-        samples = np.where(place.samples >= 0, self._kept[place.samples], -1)
-        lengths = np.where(samples >= 0, self._lengths[samples], 0)
+        known = self._prompts
+        samples = np.where(place.samples >= 0, known.served[place.samples], -1)
+        lengths = np.where(samples >= 0, known.lengths[samples], 0)
         width = int(lengths.max(initial=1))
         ids = np.full((len(samples), width), self._pad_id, np.int64)
         mask = np.arange(width) >= (width - lengths)[:, None]
-        places = self._starts[samples][:, None] + np.arange(width) - (width - lengths)[:, None]
-        ids[mask] = self._ids[places[mask]]
-        gold = np.where(samples >= 0, self._prompts.gold[samples], math.nan)
-        texts = [self._prompts.texts[sample] if sample >= 0 else "" for sample in samples.tolist()]
+        places = known.starts[samples][:, None] + np.arange(width) - (width - lengths)[:, None]
+        ids[mask] = known.ids[places[mask]]
+        gold = np.where(samples >= 0, known.gold[samples], math.nan)
+        texts = [known.texts[sample] if sample >= 0 else "" for sample in samples.tolist()]
         return PromptBatch(ids, mask, lengths, gold, texts, samples, place)
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompts:
-    """The rows of a file."""
-
-    texts: list[str]
-    gold: Floats
-    sha256: str
-
-
-def _read(path: Path) -> _Prompts:
-    """All prompts of a file, each row of which must be one."""
-    texts: list[str] = []
-    gold: list[Any] = []
-    files = find_records(path)
-    for file, line, record in each_record(files, Tally(BadRows(on_bad="fail"))):
-        text, answer = record.get("prompt"), record.get("gold")
-        number = isinstance(answer, float | int) and not isinstance(answer, bool) and math.isfinite(answer)
-        if not isinstance(text, str) or not number:
-            raise InputError(f"{file.path}: line {line}: got no prompt with a gold number; make the file anew")
-        texts.append(text)
-        gold.append(answer)
-    if not texts:
-        raise InputError(f"{path}: got no prompt, expected some; make the file anew")
-    return _Prompts(texts, np.array(gold, np.float64), sha256_file(path))

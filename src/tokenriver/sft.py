@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.buildplan import BAD_ROWS_NAME, make_plan, stored_dtype
-from tokenriver.chat import Chat, load_chat
+from tokenriver.chat import Chat, load_chat, template_facts
 from tokenriver.conversing import Wanted, encode_records, selected
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.defaults import TOKENIZER
@@ -27,7 +27,7 @@ from tokenriver.packed import shuffled, write_packed
 from tokenriver.spool import NAME, ExampleWriter, source_infos, write_examples
 from tokenriver.tally import ListingTally
 from tokenriver.tokenizer import load_tokenizer
-from tokenriver.types import Int64, Tokenizer
+from tokenriver.types import Int64, Json, Tokenizer
 
 LIKE = "sft-hdf5"
 OVERFLOW = ("drop", "truncate")
@@ -85,6 +85,7 @@ def sft(
     out: str | Path,
     *,
     template: str = "plain",
+    template_options: Json | None = None,
     tokenizer: str | Path | Tokenizer = TOKENIZER,
     shape: str = "auto",
     train: str = "all",
@@ -105,15 +106,17 @@ def sft(
     """Make examples of the records in `inputs` (JSON lines, plain or packed, JSON arrays, Parquet) and write them to
     the folder `out`.
 
-    `shape` is that of the records, or told by the fields of each input's first; `train` all assistant turns, or only
-    the last; `reasoning`: is that trained too. An example of more than `max_length` ids is dropped or, with overflow
-    "truncate", cut on the right, unless that leaves nothing to train on. `val_fraction` of the conversations, chosen
-    by a hash, become the split val. `like="sft-hdf5"` writes sft_packed.h5 and sft_dev_packed.h5 instead: rows of
-    seq_len ids. `workers` is the number of threads that encode (None: one a core, at most MOST_WORKERS, and one for
-    small inputs; 0: the calling one); it changes nothing of the result. Raises RiverError's children."""
+    `template` is a chat template by name or path; `template_options` are what one of a file reads beside the
+    conversation, values of JSON, as {"enable_thinking": False}. `shape` is that of the records, or told by the fields
+    of each input's first; `train` all assistant turns, or only the last; `reasoning`: is that trained too. An example
+    of more than `max_length` ids is dropped or, with overflow "truncate", cut on the right, unless that leaves nothing
+    to train on. `val_fraction` of the conversations, chosen by a hash, become the split val. `like="sft-hdf5"` writes
+    sft_packed.h5 and sft_dev_packed.h5 instead: rows of seq_len ids. `workers` is the number of threads that encode
+    (None: one a core, at most MOST_WORKERS, and one for small inputs; 0: the calling one); it changes nothing of the
+    result. Raises RiverError's children."""
     _check(max_length, overflow, like, val_fraction)
     found = _tokenizer(tokenizer, search)
-    chat = load_chat(template, found, train=train, reasoning=reasoning)
+    chat = load_chat(template, found, train=train, reasoning=reasoning, variables=template_options)
     folder = Path(out).absolute()
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     sources = find_inputs(given, include=include, exclude=folder, arrays=True)
@@ -122,8 +125,7 @@ def sft(
     wanted = Wanted(shape, longest, overflow, hashed)
     options = {
         **asdict(wanted),
-        "chat": chat.fingerprint,
-        "template": Path(template).name,
+        **template_facts(chat, template, template_options),
         "train": train,
         "reasoning": reasoning,
     }

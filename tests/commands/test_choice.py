@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chat_cases import toy_file
 from choice_cases import HELLASWAG, LLMC_SHA256, MMLU, write_lines
 from command_line import tokenriver
 from tokenriver.digests import sha256_file
@@ -53,6 +54,27 @@ def test_a_template(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert ran.code == 1
     assert "template: got plain with format 'llmc'" in ran.err
     assert tokenriver(capsys, "choice", tmp_path / "out", "-o", tmp_path / "x", "--format", "llmc").code == 1
+
+
+def test_options_of_a_template(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = tmp_path / "t.jinja"
+    template.write_text(
+        "{{ n + 1 }}{{ today }}{% for m in messages %}{{ m.role + ':' + m.content + '<|endoftext|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+    )
+    words = ["choice", records, "-o", tmp_path / "out", "--tokenizer", toy_file(), "--template", template, "-n", "1"]
+    given = ["--template-option", "n=1", "--template-option", "today=1 May = NaN "]
+    value = tokenriver(capsys, *words, *given, "--json").json()
+    assert value["options"]["template_options"] == {"n": 1, "today": "1 May = NaN "}
+    assert value["examples"][0]["context"]["text"].startswith("21 May = NaN user:")
+    for more, code, named in (
+        (["--template-option", "m"], 2, "got 'm', expected NAME=VALUE"),
+        (["--template-option", "n=2"], 2, "got n twice, expected NAME=VALUE, each name once"),
+        (["--template-option", "no=2"], 1, "got 'no', which the template does not read, expected one of n, today;"),
+    ):
+        ran = tokenriver(capsys, *words, *given, *more)
+        assert (ran.code, named in " ".join(ran.err.replace("│", " ").split())) == (code, True)
+    assert tokenriver(capsys, "choice", tmp_path / "out", "--template", template).code == 2
 
 
 def test_json_has_the_same_numbers(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

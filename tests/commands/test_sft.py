@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from chat_cases import toy_file
 from command_line import tokenriver
 
 
@@ -28,6 +29,21 @@ def test_the_table_and_the_object(tmp_path: Path, quick_disk: None, capsys: pyte
     assert "loss mask" in shown
     assert "5.3%" in shown
     assert tokenriver(capsys, "verify", tmp_path / "c").code == 0
+
+
+def test_options_of_a_template(tmp_path: Path, quick_disk: None, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.jinja").write_text(
+        "{% for m in messages %}{{ m.role + mark + m.content + '<|endoftext|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant' + mark }}{% endif %}"
+    )
+    (tmp_path / "a.jsonl").write_text(json.dumps({"prompt": "Q", "completion": "A"}))
+    made_by = ("--tokenizer", toy_file())
+    given = ("sft", tmp_path / "a.jsonl", "-o", tmp_path / "c", "--template", tmp_path / "t.jinja", *made_by)
+    assert tokenriver(capsys, *given, "--template-option", "mark=>").code == 0
+    shown = tokenriver(capsys, "batches", tmp_path / "c", "--seq-len", 12, "--batch-size", 1, *made_by).out
+    assert "|user>Q" in shown
+    ran = tokenriver(capsys, *given, "--template-option", "mark=:")
+    assert (ran.code, "holds another corpus" in ran.err) == (1, True)
 
 
 def test_packed_rows(tmp_path: Path, quick_disk: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -214,6 +214,27 @@ def test_variables(tmp_path: Path) -> None:
     assert chat.encode([chat.render([])]).ids[-1] == 269
 
 
+def test_variables_that_no_template_takes_are_refused(tmp_path: Path) -> None:
+    """The names that it reads are those of all its templates, without what it makes and what the sandbox has."""
+    own = "{% set own = 1 %}{% if not date is defined %}{% set date = 'x' %}{% endif %}{{ own }}{{ date }}"
+    own += "{% for m in messages %}{{ m.thinking }}{{ raise_exception }}{% endfor %}{{ bos_token }}"
+    two = [{"name": "tool_use", "template": "{{ tools }}{{ depth }}"}, {"name": "default", "template": own}]
+    folder = model(tmp_path, "", chat_template=two)
+    for name in ("depth", "date", "bos_token"):
+        load_chat(folder, TOY, variables={name: "1"})
+    reads = "expected one of bos_token, date, depth; leave it out"
+    for name in ("own", "m", "thinking", "raise_exception", "Date"):
+        with pytest.raises(
+            InputError, match=f"template option: got '{name}', which the template does not read, {reads}"
+        ):
+            load_chat(folder, TOY, variables={"date": 1, name: 1})
+    for name in ("messages", "tools", "documents", "add_generation_prompt"):
+        with pytest.raises(InputError, match=f"got '{name}', which each conversation sets by itself, {reads}"):
+            load_chat(folder, TOY, variables={name: True})
+    with pytest.raises(InputError, match="expected none; leave it out"):
+        _chat(tmp_path / "b", CHATML["plus"], x=1)
+
+
 @pytest.mark.parametrize("key", ["added_tokens_decoder", "added_tokens"])
 def test_a_token_that_takes_blanks_away_is_refused(key: str, tmp_path: Path) -> None:
     row = {"content": "<|im_end|>", "special": True, "rstrip": True}
@@ -230,10 +251,11 @@ def test_a_folder_without_a_slash(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_fingerprint_is_that_of_the_text(tmp_path: Path) -> None:
-    chats = [_chat(tmp_path / "a", CHATML["plus"]), _chat(tmp_path / "b", CHATML["plus"])]
+    text = CHATML["plus"] + "{% if x %}{% endif %}"
+    chats = [_chat(tmp_path / "a", text), _chat(tmp_path / "b", text)]
     file = tmp_path / "b" / "chat_template.jinja"
     file.write_text(CHATML["tilde"], encoding="utf-8")
-    chats += [load_chat(tmp_path / "b", TOY), load_chat(file, TOY), _chat(tmp_path / "a", CHATML["plus"], x=1)]
+    chats += [load_chat(tmp_path / "b", TOY), load_chat(file, TOY), _chat(tmp_path / "a", text, x=1)]
     prints = [chat.fingerprint for chat in chats]
     assert prints[0] == prints[1]
     assert prints[2] == prints[3]

@@ -1,7 +1,33 @@
-"""What commands that make examples share: the summary of rows by their fate."""
+"""What commands that make examples share: the options of a chat template, the summary of rows by their fate."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
 
 from tokenriver.commands import _output
 from tokenriver.examplefile import ExampleReport
+
+
+def template_options(given: Sequence[str] | None) -> dict[str, Any]:
+    """The values of --template-option by their names: JSON, or what is none as text."""
+    found: dict[str, Any] = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not name or not equals or name in found:
+            what = f"{name} twice" if name in found else repr(one)
+            raise typer.BadParameter(f"got {what}, expected NAME=VALUE, each name once", param_hint="--template-option")
+        try:
+            found[name] = json.loads(value, parse_constant=_refuse)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    """NaN and Infinity are Python's, and not of JSON."""
+    raise ValueError(constant)
 
 
 def show(report: ExampleReport, rows: list[tuple[str, object]]) -> None:

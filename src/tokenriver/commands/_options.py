@@ -56,6 +56,15 @@ Workers = Annotated[
     typer.Option("--workers", metavar="N", help="Worker processes (default: one a core, none for small input)."),
 ]
 
+TemplateOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--template-option",
+        metavar="NAME=VALUE",
+        help="What a template of a file reads, as JSON or text: enable_thinking=false (repeatable).",
+    ),
+]
+
 # build: input
 Source = Annotated[
     Literal["auto", "jsonl", "text", "parquet", "arrow"],

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import tokenriver
-from tokenriver.commands import _environment
+from tokenriver.commands import _environment, _output
 from tokenriver.corpus import Corpus
 from tokenriver.errors import InputError
 from tokenriver.loader import Loader
@@ -33,6 +33,12 @@ class Run:
         step, rank, index = self.places.place(row_number)
         epoch = row_number // self.loader.num_rows
         return {"row_number": row_number, "epoch": epoch, "step": step, "rank": rank, "index": index}
+
+
+def origin(path: str | None, record: int | None) -> str:
+    """Where a document came from, in words."""
+    source = "unknown source" if path is None else _output.visible(path)
+    return source if record is None else f"{source}, record {record:,}"
 
 
 def open_run(corpus: Corpus, world_size: int | None, log: Path | None, options: dict[str, Any]) -> Run:

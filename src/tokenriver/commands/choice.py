@@ -7,7 +7,7 @@ import typer
 
 import tokenriver
 from tokenriver.choices import choice_format
-from tokenriver.commands import _choice, _environment, _output
+from tokenriver.commands import _choice, _environment, _examples, _output
 from tokenriver.commands import _options as option
 
 Inputs = Annotated[
@@ -57,6 +57,7 @@ def run(
     answers: Answers = "letters",
     join: Join = "space",
     template: Template = None,
+    template_option: option.TemplateOption = None,
     show: Show = None,
     seq_len: SeqLen = None,
     characters: Characters = 120,
@@ -74,6 +75,10 @@ def run(
     Example:  tokenriver choice mmlu.parquet -o mmlu.choice --template chatml --tokenizer tokenizer.json --show 2
     """
     made: dict[str, Any] = {}
+    if (template or template_option) and (out is None or choice_format(inputs[0])):
+        raise typer.BadParameter(
+            "got a template with nothing to render, expected records and --out", param_hint="--template"
+        )
     if out is not None and len(inputs) == 1 and choice_format(inputs[0]):
         if out.exists() and out.samefile(inputs[0]):
             raise typer.BadParameter("got the input itself, which is never written", param_hint="-o")
@@ -88,6 +93,7 @@ def run(
                 answers=answers,
                 join=" " if join == "space" else "",
                 template=template,
+                template_options=_examples.template_options(template_option),
                 format=format,
                 include=include or (),
                 on_bad=on_bad,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import tokenriver
-from tokenriver.commands import _environment, _output, _report
+from tokenriver.commands import _environment, _examples, _output, _report
 from tokenriver.commands import _options as option
 from tokenriver.defaults import TOKENIZER
 
@@ -46,6 +46,7 @@ def run(
     inputs: Inputs,
     out: option.Out,
     template: Template = "plain",
+    template_option: option.TemplateOption = None,
     tokenizer: option.Tokenizer = None,
     shape: Shape = "auto",
     train: Train = "all",
@@ -76,6 +77,7 @@ def run(
         inputs,
         out,
         template=template,
+        template_options=_examples.template_options(template_option),
         tokenizer=tokenizer or TOKENIZER,
         shape=shape,
         train=train,

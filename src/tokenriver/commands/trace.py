@@ -112,9 +112,7 @@ def _show(row: dict[str, Any], characters: int) -> None:
     where = f"step {row['step']:,}, rank {row['rank']:,}, index {row['index']:,}"
     _output.heading(f"row {row['row_number']:,} of the run: epoch {row['epoch']:,}, {where}")
     for document in row["documents"]:
-        path = "unknown source" if document["path"] is None else _output.visible(document["path"])
-        record = "" if document["record"] is None else f", record {document['record']:,}"
-        print(f"  document {document['document']:,}: {path}{record}")
+        print(f"  document {document['document']:,}: {_runs.origin(document['path'], document['record'])}")
         cut = {
             (True, True): ", cut at both ends",
             (True, False): ", cut at its start",

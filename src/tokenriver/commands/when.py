@@ -95,10 +95,8 @@ def _rows_of(made: _runs.Run, document: int) -> dict[str, Any]:
 
 
 def _show(found: dict[str, Any], limit: int) -> None:
-    path = "unknown source" if found["path"] is None else _output.visible(found["path"])
-    record = "" if found["record"] is None else f", record {found['record']:,}"
-    rows = found["rows"]
-    _output.heading(f"document {found['document']:,}: {path}{record}: in {len(rows):,} rows")
+    rows, origin = found["rows"], _runs.origin(found["path"], found["record"])
+    _output.heading(f"document {found['document']:,}: {origin}: in {len(rows):,} rows")
     head = ("row_number", "epoch", "step", "rank", "index")
     if rows:
         _output.columns(head, [[row[name] for name in head] for row in rows[: limit or None]])

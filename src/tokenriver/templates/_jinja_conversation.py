@@ -12,6 +12,8 @@ from tokenriver.types import Json
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function", "ipython", "observation", "context"})
 """Roles that may become part of the template's own text."""
+SET = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
+"""Variables that each conversation sets by itself."""
 _OWN_ROLES = {role: _marked.own(role) for role in ROLES}
 _A_MESSAGE = 200
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking")

@@ -11,7 +11,7 @@ assistant, with what opens the turn, and up to its end: both must begin the whol
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,7 @@ from jinja2 import Template, meta, nodes
 from tokenriver.errors import InputError
 from tokenriver.messages import Message, Piece
 from tokenriver.templates import _jinja_files, _jinja_turns, _marked
-from tokenriver.templates._jinja_conversation import Conversation
+from tokenriver.templates._jinja_conversation import SET, Conversation
 from tokenriver.templates._jinja_rewrite import Rewriter
 from tokenriver.templates._jinja_sandbox import Sandbox
 from tokenriver.templates._jinja_turns import Specials, Stretch
@@ -40,6 +40,8 @@ class Program:
     template: Template
     names: frozenset[str]
     """What the template's text names: variables, fields."""
+    reads: frozenset[str]
+    """The variables that it reads and does not make."""
     blocks: bool
     """Has it generation blocks?"""
 
@@ -187,7 +189,7 @@ def _opened_otherwise(number: int, whole: Marked, before: Marked, opened: Marked
     return InputError(
         f"chat template: got {_marked.plain(whole[start : start + 60])!r} where message {number} begins, expected what "
         f"opens a turn, {_marked.plain(opened[start:])[:60]!r}: a model would begin otherwise than it was trained; set "
-        "the template's variables, or use generation blocks"
+        "the template's options, or use generation blocks"
     )
 
 
@@ -201,6 +203,8 @@ def _rewrites(number: int, when: str) -> InputError:
 def load(path: Path, special_ids: Mapping[str, int], variables: Mapping[str, object], reasoning: bool) -> JinjaTemplate:
     """The template at a path for a tokenizer with such special tokens; InputError for one that cannot be used."""
     sources = _jinja_files.sources(path)
+    programs = {name: _program(f"{path}: chat template {name}", text) for name, text in sources.items()}
+    _check_given(path, variables, {name for program in programs.values() for name in program.reads})
     given = {name: _marked.own(value) if isinstance(value, str) else value for name, value in variables.items()}
     if "strftime_now" in given:
         said = given["strftime_now"]
@@ -209,12 +213,25 @@ def load(path: Path, special_ids: Mapping[str, int], variables: Mapping[str, obj
     content = [sources, {name: str(text) for name, text in known.items()}, dict(variables)]
     return JinjaTemplate(
         path,
-        {name: _program(f"{path}: chat template {name}", text) for name, text in sources.items()},
+        programs,
         known | given,
         Specials(special_ids, _jinja_files.greedy(path)),
         reasoning,
         hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode("utf-8", "replace")).hexdigest(),
     )
+
+
+def _check_given(path: Path, given: Iterable[str], reads: set[str]) -> None:
+    """InputError for a variable that the template does not read, or does not take from anyone."""
+    for name in sorted(given):
+        if name in reads - SET:
+            continue
+        what = "which each conversation sets by itself" if name in SET else "which the template does not read"
+        known = ", ".join(sorted(reads - SET))
+        raise InputError(
+            f"{path}: template option: got {name!r}, {what}, expected {f'one of {known}' if known else 'none'}; leave "
+            "it out or mend its name"
+        )
 
 
 def _program(name: str, source: str) -> Program:
@@ -223,7 +240,7 @@ def _program(name: str, source: str) -> Program:
         tree = sandbox.parse(source)
         fields = {node.attr for node in tree.find_all(nodes.Getattr)}
         fields |= {node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str)}
-        names = frozenset(meta.find_undeclared_variables(tree) | fields)
+        undeclared = meta.find_undeclared_variables(tree)
         blocks = any(
             isinstance(node.call, nodes.Call) and isinstance(node.call.node, nodes.ExtensionAttribute)
             for node in tree.find_all(nodes.CallBlock)
@@ -235,4 +252,6 @@ def _program(name: str, source: str) -> Program:
     except Exception as error:  # Jinja's compiler and Python's raise what they like for odd sources
         what = str(error)[:300] or type(error).__name__
         raise InputError(f"{name}: got {what!r}, expected Jinja; mend the template") from error
-    return Program(sandbox, template, names, blocks)
+    return Program(
+        sandbox, template, frozenset(undeclared | fields), frozenset(undeclared - set(sandbox.globals)), blocks
+    )
