@@ -75,10 +75,12 @@ def run(
     Example:  tokenriver choice mmlu.parquet -o mmlu.choice --template chatml --tokenizer tokenizer.json --show 2
     """
     made: dict[str, Any] = {}
-    if (template or template_option) and (out is None or choice_format(inputs[0])):
-        raise typer.BadParameter(
-            "got a template with nothing to render, expected records and --out", param_hint="--template"
-        )
+    rendering = {"--style": style != "auto", "--answers": answers != "letters", "--join": join != "space"}
+    rendering |= {"--template": bool(template), "--template-option": bool(template_option)}
+    if out is None or choice_format(inputs[0]):
+        for name, given in rendering.items():
+            if given:
+                raise typer.BadParameter("got it with nothing to render, expected records and --out", param_hint=name)
     if out is not None and len(inputs) == 1 and choice_format(inputs[0]):
         if out.exists() and out.samefile(inputs[0]):
             raise typer.BadParameter("got the input itself, which is never written", param_hint="-o")
