@@ -74,10 +74,16 @@ def test_options_of_a_template(records: Path, tmp_path: Path, capsys: pytest.Cap
     ):
         ran = tokenriver(capsys, *words, *given, *more)
         assert (ran.code, named in " ".join(ran.err.replace("│", " ").split())) == (code, True)
-    idle = [["--template", template], ["--template-option", "a=1"]]
-    for words in (*idle, ["--style", "plain"], ["--answers", "full"], ["--join", "none"]):
-        refused = tokenriver(capsys, "choice", tmp_path / "out", *words)
-        assert (refused.code, words[0] in refused.err) == (2, True), refused.err
+    idle = {
+        "--template": template,
+        "--template-option": "a=1",
+        "--style": "plain",
+        "--answers": "full",
+        "--join": "none",
+    }
+    for name, unused in idle.items():
+        refused = tokenriver(capsys, "choice", tmp_path / "out", name, unused)
+        assert (refused.code, name in refused.err) == (2, True), refused.err
 
 
 def test_json_has_the_same_numbers(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
