@@ -11,7 +11,7 @@ SECONDS ?= 600
 unexport PYTHONDONTWRITEBYTECODE
 # of test-all: none means every test, the long ones too; "slow or interop or torch" only what test leaves out
 MARKS ?=
-PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES)
+PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES) --dist worksteal
 
 demo: .venv/.core
 	.venv/bin/tokenriver demo
@@ -25,7 +25,7 @@ test-all: .venv-test/.all .venv-peers/.all
 check: .venv-test/.test
 	.venv-test/bin/ruff format --check .
 	.venv-test/bin/ruff check .
-	.venv-test/bin/mypy
+	MYPY_NUM_WORKERS=$(PROCESSES) .venv-test/bin/mypy
 
 bench: .venv-test/.test
 	.venv-test/bin/python -m benchmarks
