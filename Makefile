@@ -7,9 +7,11 @@
 .DELETE_ON_ERROR:
 PROCESSES ?= 2
 SECONDS ?= 600
+# the tests start hundreds of processes, each of which would otherwise compile the package anew
+unexport PYTHONDONTWRITEBYTECODE
 # of test-all: none means every test, the long ones too; "slow or interop or torch" only what test leaves out
 MARKS ?=
-PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES)
+PYTEST = .venv-test/bin/python -m pytest -n $(PROCESSES) --dist worksteal
 
 demo: .venv/.core
 	.venv/bin/tokenriver demo
@@ -23,7 +25,7 @@ test-all: .venv-test/.all .venv-peers/.all
 check: .venv-test/.test
 	.venv-test/bin/ruff format --check .
 	.venv-test/bin/ruff check .
-	.venv-test/bin/mypy
+	MYPY_NUM_WORKERS=$(PROCESSES) .venv-test/bin/mypy
 
 bench: .venv-test/.test
 	.venv-test/bin/python -m benchmarks
@@ -43,8 +45,7 @@ fuzz: .venv-test/.test
 
 # torch by pip alone: pip follows this machine's own configuration, which is what tells it where the CPU build lies
 .venv-test/.all: .venv-test/.test
-	SETUP_PIP=1 scripts/setup .venv-test .torch 'torch==2.13.0'
-	SETUP_PIP=1 scripts/setup .venv-test .all -e '.[check,test-all]'
+	SETUP_PIP=1 scripts/setup .venv-test .all 'torch==2.13.0' -e '.[check,test-all]'
 
 # the peers' own libraries, each in an environment of its own, with the torch of the one above
 .venv-peers/.all: .venv-test/.all scripts/peers $(wildcard tests/interop/peers/requirements/*.txt)

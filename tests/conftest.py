@@ -42,6 +42,15 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if tops & set(ABSENT) else None
 
 
+LONGEST = ("somewhere_at_length", "a_second_fault_during_the_rerun", "tests/trained/", "twenty_five_kills")
+"""In names of tests of many seconds each."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, so that in the end the short ones are shared out and no process waits for another."""
+    items.sort(key=lambda item: next((i for i, name in enumerate(LONGEST) if name in item.nodeid), len(LONGEST)))
+
+
 @pytest.fixture(autouse=True)
 def _clean_process() -> Iterator[None]:
     """A test that changes the working folder or the environment, and leaves it so, fails at once."""

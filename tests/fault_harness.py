@@ -268,9 +268,11 @@ def strike(scenario: Scenario, place: Path, at: int, fault: str) -> tuple[Faulty
     return disk, "done"
 
 
-def every_call(scenario: Scenario, place: Path, fault: str, step: int = 1) -> int:
-    """Let each call of a build go wrong in turn, check what is left and run again; number of faults."""
-    at = 0
+def every_call(scenario: Scenario, place: Path, fault: str, step: int = 1, *, others: bool = False) -> int:
+    """Let every `step`-th call of a build go wrong in turn, or all the `others`, check what is left and run again;
+    number of faults."""
+    assert step > 1 or not others
+    struck, at = 0, int(others)
     while True:
         disk, end = strike(scenario, place, at, fault)
         out = place / CORPUS
@@ -278,14 +280,16 @@ def every_call(scenario: Scenario, place: Path, fault: str, step: int = 1) -> in
             patch.setattr(files, "system", QuickDisk())
             if not disk.struck:
                 assert end == "done"
-                return -(-at // step)
+                return struck
             context = f"call {at} ({disk.calls[at]}), {fault}"
             try:
                 _judge(scenario, out, fault, (disk.calls[at], end))
                 check_rerun(scenario, out)
             except AssertionError as error:
                 raise AssertionError(f"{context}: {error}") from error
-        at += step
+        struck, at = struck + 1, at + 1
+        while (at % step > 0) is not others:
+            at += 1
 
 
 def _judge(scenario: Scenario, out: Path, fault: str, what: tuple[str, str]) -> None:
