@@ -78,7 +78,7 @@ def _ready(name: str) -> Tokenizer | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             tokenizer = load_tokenizer(name)
-            tokenizer.self_check()
+            tokenizer.check([b"a"], *tokenizer.encode_batch([b"a"]))
     except Exception:
         return None
     return tokenizer
