@@ -41,6 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := sorted(set(options.names) - set(BENCHMARKS)):
         parser.error(f"got {', '.join(unknown)}, expected some of {', '.join(BENCHMARKS)}")
     options.work.mkdir(parents=True, exist_ok=True)
+    measure.compile_ours()
     place = build.Place(options.work.resolve(), 50 if options.quick else 200, 1 if options.quick else 5)
     results = {}
     for name in options.names or BENCHMARKS:

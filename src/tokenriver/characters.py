@@ -3,7 +3,7 @@ file that the build loads like any other tokenizer's.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def settle(
             _write(inputs, options, path, progress)
     elif not path.is_file():
         raise MismatchError(f"{out}: holds a corpus built with another tokenizer than 'char'; choose another folder")
-    return replace(name, name=str(path))
+    return name._replace(name=str(path))
 
 
 def _write(

@@ -29,8 +29,6 @@ from tokenriver.errors import RiverError
 if TYPE_CHECKING:
     from tokenriver.engines.nursery import Nursery
 
-IMPORTS = 100_000
-"""Objects between two searches for garbage: what is imported is none, and looking through it costs a third more."""
 ORDER = [
     "build",
     "get",
@@ -60,7 +58,6 @@ def main(arguments: Sequence[str] | None = None, *, workers: "Nursery | None" = 
     starting already; leaves by SystemExit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # the process is ours
-        gc.set_threshold(IMPORTS)
         _environment.one_thread()
         _environment.large_pages()
     for stream in (sys.stdout, sys.stderr):

@@ -55,6 +55,8 @@ class EarlyShards:
         """Of what was written, the ids that are surely on the disk."""
         self._target = 0
         """Where the last shard ends, or would; reached if it is not above what was written."""
+        self._ending = False
+        """From here on whoever takes a shard over waits for the disk, and does something else meanwhile."""
         self._thread = threading.Thread(target=self._run, name="tokenriver-early", daemon=True)
         if options is not None:
             self._thread.start()
@@ -68,6 +70,7 @@ class EarlyShards:
 
     def finish(self) -> dict[Path, Begun]:
         """Stop, and hand over what was begun, by the shard's path."""
+        self._ending = True
         if self._thread.is_alive():
             self._todo.put(None)
             self._thread.join()
@@ -133,6 +136,6 @@ class EarlyShards:
             begun.file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
         self._written += segment.stop - segment.start
         self._begun[-1] = replace(begun, num_ids=begun.num_ids + segment.stop - segment.start)
-        if (self._written - self._synced) * self._item >= SYNC_BYTES:
+        if (self._written - self._synced) * self._item >= SYNC_BYTES and not self._ending:
             begun.file.sync()
             self._synced = self._written

@@ -1,7 +1,7 @@
 """From parts to shards: copy in the kernel, index the documents, and check by reading back.
 
 A shard gets its name only after what the disk gives back was compared with the receipts of its parts; waiting for the
-disk and comparing go on side by side.
+disk, comparing, hashing and the document index go on side by side.
 """
 
 from collections.abc import Iterator
@@ -67,17 +67,10 @@ class ShardMaker:
                 with self._open(unit) as part:
                     for segment in segments:
                         file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
-            with ThreadPoolExecutor(2) as pool:
-                synced = pool.submit(file.sync)
-                hashed = pool.submit(sha256_file, temporary_name(job.path), job.path)
-                self._compare(job, header)
-                synced.result()
-                sha256 = hashed.result()
-            file.commit(synced=True)
+            sha256, index = self._finish(job, file, header)
         except BaseException:
             file.discard()
             raise
-        index = self._write_index(job)
         documents = sum(segment.last - segment.first for segment in job.segments)
         return ShardInfo(
             file=job.path.name,
@@ -89,6 +82,23 @@ class ShardMaker:
             index_bytes=index.num_bytes,
             index_sha256=index.sha256,
         )
+
+    def _finish(self, job: ShardJob, file: AtomicFile, header: bytes) -> tuple[str, AtomicFile]:
+        """Give a written shard its name, if what the disk gives back is what it should be, and then its document
+        index; the shard's sha256, and the index."""
+        with AtomicFile(index_path(job.path)) as index:
+            with ThreadPoolExecutor(3) as pool:
+                synced = pool.submit(file.sync)
+                compared = pool.submit(self._compare, job, header)
+                hashed = pool.submit(sha256_file, temporary_name(job.path), job.path)
+                self._write_index(job, index)
+                compared.result()
+                synced.result()
+                sha256 = hashed.result()
+            file.commit(synced=True)
+        if sha256_file(index.path) != index.sha256:
+            raise differs(index.path)
+        return sha256, index
 
     def _take_over(self, file: AtomicFile, header: bytes, num_ids: int) -> int:
         """Put the header in front of the num_ids ids that the file has; the number is given back."""
@@ -138,15 +148,11 @@ class ShardMaker:
         remove(receipt_path(self._parts.folder, key))
         raise differs(job.path, f"unit {key[0]}-{key[1]}: ")
 
-    def _write_index(self, job: ShardJob) -> AtomicFile:
+    def _write_index(self, job: ShardJob, file: AtomicFile) -> None:
         """The document index, a unit's documents in memory at a time; a document that is cut is closed here."""
         flow = PartFlow(self._parts, self._dtype, job.segments, self._rows_before, self._first_source)
-        with AtomicFile(index_path(job.path)) as file:
-            for piece in pack_index(flow.num_documents, 0, lambda: flow.documents(0, flow.num_documents)):
-                file.write(piece)
-        if sha256_file(file.path) != file.sha256:
-            raise differs(file.path)
-        return file
+        for piece in pack_index(flow.num_documents, 0, lambda: flow.documents(0, flow.num_documents)):
+            file.write(piece)
 
 
 def _unit(segment: Segment) -> int:

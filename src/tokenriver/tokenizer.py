@@ -5,10 +5,10 @@ Nothing is ever downloaded: what is missing is named, with the folders that were
 """
 
 import codecs
+import importlib
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
 from tokenriver import registry
@@ -136,4 +136,7 @@ def _in_folder(folder: Path) -> tuple[str, str]:
 def cache_folders(environ: Mapping[str, str]) -> list[Path]:
     """Where tiktoken keeps downloaded rank files under this environment, most specific first."""
     named = [environ[key] for key in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR") if environ.get(key)]
-    return [Path(folder) for folder in named] or [Path(gettempdir(), "data-gym-cache")]
+    if named:
+        return [Path(folder) for folder in named]
+    usual = importlib.import_module("tempfile").gettempdir()  # a large import for one name
+    return [Path(usual, "data-gym-cache")]

@@ -10,13 +10,16 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tokenriver import registry
 from tokenriver.errors import InputError
 from tokenriver.files import naming
-from tokenriver.inputs import InputFile
 from tokenriver.streams import read_blocks
 from tokenriver.types import Piece, SourceOptions, StreamSource
+
+if TYPE_CHECKING:  # workers do not find inputs, they are told
+    from tokenriver.inputs import InputFile
 
 EDGE_BYTES = 64 << 10
 SMALL_STREAM = 8
@@ -62,7 +65,7 @@ def unit_name(key: Key) -> str:
     return f"u{key[0]:06d}-{key[1]:06d}"
 
 
-def make_lots(files: list[InputFile], options: SourceOptions, unit_bytes: int) -> list[Lot]:
+def make_lots(files: "list[InputFile]", options: SourceOptions, unit_bytes: int) -> list[Lot]:
     """The plan: lots that cover all inputs in order."""
     lots: list[Lot] = []
     small: list[tuple[int, InputFile]] = []
@@ -84,22 +87,22 @@ def make_lots(files: list[InputFile], options: SourceOptions, unit_bytes: int) -
     return lots
 
 
-def _text_bytes(file: InputFile) -> int:
+def _text_bytes(file: "InputFile") -> int:
     return file.size * SMALL_STREAM if file.compression else file.size
 
 
-def _grouped_bytes(small: list[tuple[int, InputFile]]) -> int:
+def _grouped_bytes(small: "list[tuple[int, InputFile]]") -> int:
     return sum(_text_bytes(file) for _, file in small)
 
 
-def _group(index: int, small: list[tuple[int, InputFile]]) -> Lot:
+def _group(index: int, small: "list[tuple[int, InputFile]]") -> Lot:
     pieces = tuple(Piece(source, file.path, 0, file.size) for source, file in small)
     compressions = tuple(file.compression for _, file in small)
     blocks = tuple((0, 1) for _ in small)
     return Lot(index, small[0][1].kind, pieces, compressions, blocks, False, sum(file.size for _, file in small))
 
 
-def _cut(index: int, source: int, file: InputFile, options: SourceOptions, unit_bytes: int) -> list[Lot]:
+def _cut(index: int, source: int, file: "InputFile", options: SourceOptions, unit_bytes: int) -> list[Lot]:
     whole = Piece(source, file.path, 0, file.size)
     ranges = None
     if not file.compression:

@@ -40,6 +40,20 @@ def test_what_the_words_will_want(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert _early.guess(words.split()) == count
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("build in -o out", "gpt2"),
+        ("build in -o out --tokenizer gpt2", "gpt2"),
+        ("build in -o out --tokenizer gpt2 --tokenizer byte", None),
+        ("build in -o out --tokenizer=byte", None),
+        ("build in --tokenizer", "gpt2"),
+    ],
+)
+def test_the_tokenizer_that_the_words_let_expect(words: str, expected: str | None) -> None:
+    assert _early.expected(words.split()) == expected
+
+
 def test_the_command_builds_with_them(small_input: Path, tmp_path: Path) -> None:
     for number, workers in enumerate((["--workers", "2"], [])):
         words = ["build", str(small_input), "-o", str(tmp_path / str(number)), "--tokenizer", "byte", *workers]

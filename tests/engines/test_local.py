@@ -293,6 +293,27 @@ def test_a_nursery_may_be_told_later_which_tokenizer_it_is(tmp_path: Path, rows:
     assert unused.process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.parametrize("expected", ["gpt2", "there-is-none"])
+def test_a_nursery_may_expect_a_tokenizer_rightly_or_not(
+    tmp_path: Path, rows: Path, started: list[Pool], expected: str
+) -> None:
+    with Nursery(2, None, expected) as begun:
+        small_build(rows, tmp_path / "out", tokenizer="gpt2", workers=begun, unit_bytes=1 << 15)
+        assert started[0].born().encoder == "fast"
+    small_build(rows, tmp_path / "undisturbed", tokenizer="gpt2", unit_bytes=1 << 15)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+def test_what_is_expected_starts_no_thread_which_a_fork_would_not_survive() -> None:
+    code = "import os; from tokenriver.engines import _hatch; assert _hatch._ready('gpt2')"
+    code += "; print(len(os.listdir('/proc/self/task')))"
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, env=environment, timeout=PATIENCE
+    )
+    assert ran.stdout == b"1\n"
+
+
 def test_a_tokenizer_of_someone_elses_is_loaded_by_every_worker(
     tmp_path: Path, rows: Path, monkeypatch: pytest.MonkeyPatch, started: list[Pool]
 ) -> None:

@@ -24,6 +24,9 @@ CONTEXTS = (
 )
 
 
+AFTER_A_LETTER = bytes(byte for byte in range(128) if not chr(byte).isalpha() and byte != ord("'"))
+
+
 def test_the_set_is_what_unicode_14_leaves_unassigned() -> None:
     unassigned = np.array([unicodedata.category(chr(p)) == "Cn" for p in range(0x110000)])
     assert not (unassigned & ~RISKY).any()
@@ -53,7 +56,7 @@ def test_find_at_the_end_and_across_stretches() -> None:
 @given(
     st.lists(
         st.sampled_from(
-            ["a", "b ", " ", "  ", "1", ".", "\n", "\u00e9", "\u00e9 ", "\u0cdc", "\u0cdc " * 3, "word " * 40]
+            ["a", "b ", " ", "  ", "1", ".", "\n", "'", "\u00e9", "\u00e9 ", "\u0cdc", "\u0cdc " * 3, "word " * 40]
         )
     )
 )
@@ -67,15 +70,34 @@ def test_windows_hold_every_risky_character_and_end_at_cuts(parts: list[str]) ->
     edges = [edge for window in windows for edge in window]
     assert edges == sorted(set(edges))
     for edge in edges:
-        assert edge in (0, len(text)) or (text[edge - 1 : edge].isalpha() and text[edge : edge + 1] == b" ")
+        assert edge in (0, len(text)) or (text[edge - 1 : edge].isalpha() and text[edge : edge + 1] in AFTER_A_LETTER)
 
 
 def test_windows_are_small_in_ordinary_text_and_linear_in_hostile_text() -> None:
     text = b"plain words here " * 1000 + "\u0cdc's".encode() + b" and more" * 1000
     (window,) = _risk.windows(text, _risk.find(text).tolist())
     assert window[1] - window[0] < 40
+    rows = f"xn--4db;{' ;' * 30}c.0.\u0cdc; # \u0cdc\n".encode() * 1000 + b"a\n"
+    sizes = [stop - start for start, stop in _risk.windows(rows, _risk.find(rows).tolist())]
+    assert len(sizes) == 1000
+    assert max(sizes) < 40
     hostile = "\u0cdc 1 ".encode() * 50_000
     assert _risk.windows(hostile, _risk.find(hostile).tolist()) == [(0, len(hostile))]
+
+
+@pytest.mark.parametrize("pattern", [_encodings.GPT2, _encodings.CL100K, _encodings.O200K], ids=lambda p: p.fast)
+def test_every_pattern_has_a_boundary_at_every_cut(pattern: _encodings.Pattern) -> None:
+    ranks = pair_ranks(3)
+    encode = tiktoken.Encoding(
+        "pairs", pat_str=pattern.expression, mergeable_ranks=ranks, special_tokens={}
+    ).encode_ordinary
+    before = ("a", " A", "it's", "IT'D", "1b", "\u00e9z", "\n\na", "_a", "''ll", "\u0301x")
+    after = ("", "a", "1", " ", "  x", "\n\n a", "'s", "\u0301", "\u0cdc", "/\n")
+    for mark in AFTER_A_LETTER.decode():
+        for left in before:
+            for right in (mark + rest for rest in after):
+                assert encode(left + right) == encode(left) + encode(right)
+    assert not any(match for byte in b"aZ'\x80\xff" if (match := _risk._CUT.match(bytes([0x61, byte]))))
 
 
 def _differences(pattern: _encodings.Pattern, context: str, seed: int) -> list[str]:

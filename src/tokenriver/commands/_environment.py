@@ -1,4 +1,6 @@
-"""The one place that knows the environment: the launcher's rank, where caches lie, how remote stores are reached."""
+"""The one place that knows the environment: the launcher's rank, where caches lie, how remote stores are reached.
+
+It comes first in a build, before its workers are started, and so imports next to nothing."""
 
 import importlib
 import os
@@ -8,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import tokenriver
 from tokenriver.errors import InputError, RiverError
-from tokenriver.tokenizer import cache_folders
-from tokenriver.wire import Access
 
 if TYPE_CHECKING:
     from tokenriver.corpus import Corpus
+    from tokenriver.wire import Access
 
 
 def rank_and_world_size(
@@ -37,7 +38,8 @@ def _number(name: str, environment: Mapping[str, str], default: int) -> int:
 
 def tokenizer_folders() -> list[Path]:
     """The usual local caches of tokenizers, those that the environment names first."""
-    return cache_folders(os.environ)
+    found: list[Path] = importlib.import_module("tokenriver.tokenizer").cache_folders(os.environ)
+    return found
 
 
 def one_thread() -> None:
@@ -75,7 +77,7 @@ def cache_folder(given: Path | None = None, environment: Mapping[str, str] = os.
     return Path(named) if named else Path(usual or Path.home() / ".cache") / "tokenriver"
 
 
-def access(environment: Mapping[str, str] = os.environ) -> Access:
+def access(environment: Mapping[str, str] = os.environ) -> "Access":
     """How remote stores are reached: proxies by their usual variables, HF_ENDPOINT, and the Hub's token from HF_TOKEN
     or from where its own login leaves it."""
     home = Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
@@ -83,5 +85,7 @@ def access(environment: Mapping[str, str] = os.environ) -> Access:
     token = environment.get("HF_TOKEN", "").strip()
     if not token and file.is_file():
         token = file.read_text(encoding="utf-8", errors="replace").strip()
-    endpoint = environment.get("HF_ENDPOINT", "").strip() or Access().endpoint
-    return Access(trust_env=True, token=token or None, endpoint=endpoint)
+    made = importlib.import_module("tokenriver.wire").Access
+    endpoint = environment.get("HF_ENDPOINT", "").strip() or made().endpoint
+    found: Access = made(trust_env=True, token=token or None, endpoint=endpoint)
+    return found

@@ -13,11 +13,9 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from io import FileIO
-from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 BOOT = (
     "import gc, os, sys; gc.set_threshold(100_000); os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
@@ -28,8 +26,7 @@ written, which a limit on the size of files would cut. A worker multiplies no ma
 costs 0.1 s; importing makes no garbage, and looking for it costs as much."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenizerName:
+class TokenizerName(NamedTuple):
     """How a worker finds the tokenizer that the build uses."""
 
     name: str
@@ -37,8 +34,7 @@ class TokenizerName:
     encoder: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """The caller's ends of one worker's two pipes, unbuffered."""
 
     to: FileIO
@@ -52,11 +48,11 @@ class Ends:
 
 class Nursery:
     """`count` workers and one more process for the gate, all starting up; a context manager, since it owns processes.
-    Without a name they wait for `call`.
+    Without a name they wait for `call`, and have `expected` ready by then, a tokenizer that comes with the package.
 
     `memory` is a file in memory that all of them share (None where the system has none): text goes to them by it."""
 
-    def __init__(self, count: int, name: TokenizerName | None) -> None:
+    def __init__(self, count: int, name: TokenizerName | None, expected: str | None = None) -> None:
         self.count = count
         self.name: TokenizerName | None = None
         self.memory = os.memfd_create("tokenriver", os.MFD_CLOEXEC) if hasattr(os, "memfd_create") else None
@@ -68,7 +64,8 @@ class Nursery:
             self.ends.append(Ends(FileIO(to, "wb"), FileIO(back, "rb")))
         inherited = [end for pair in theirs for end in pair] + ([] if self.memory is None else [self.memory])
         try:
-            self.process = _start_process(json.dumps({"pipes": theirs, "memory": self.memory}), inherited)
+            given = {"pipes": theirs, "memory": self.memory, "expected": expected}
+            self.process = _start_process(json.dumps(given), inherited)
         finally:
             for end in inherited:
                 if end != self.memory:
@@ -135,4 +132,4 @@ def _start_process(given: str, inherited: list[int]) -> "subprocess.Popen[bytes]
 
 def _search_path() -> list[str]:
     """This process's module search path, absolute, so that a worker imports the same files."""
-    return [str(Path(entry or ".").absolute()) for entry in sys.path]
+    return [entry if os.path.isabs(entry) else os.path.join(os.getcwd(), entry or ".") for entry in sys.path]

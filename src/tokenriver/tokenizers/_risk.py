@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from tokenriver.types import Bools, Int32, Int64
 
-# No supported pattern has a match that goes on from an ASCII letter to a space, none looks behind, and what looks ahead
-# (a run of white space, for the character after it) has the letter after it on the left side of the cut.
-_CUT = re.compile(rb"[A-Za-z](?= )")
+# No supported pattern has a match that goes on from an ASCII letter to an ASCII character that is neither a letter nor
+# an apostrophe, none looks behind, and what looks ahead (a run of white space, for the character after it) has the
+# letter after it on the left side of the cut.
+_CUT = re.compile(rb"[A-Za-z](?=[\x00-&(-@\[-`{-\x7f])")
 RANGES = Path(__file__).with_name("data") / "unassigned-14.txt"
 _STRETCH = 1 << 17
-_NEAR = 128
+_NEAR = 32
 
 
 class Tables(NamedTuple):
@@ -97,7 +98,7 @@ def _code_points(data: NDArray[np.uint8], spots: Int64) -> Int32:
 def windows(text: bytes, spots: list[int]) -> list[tuple[int, int]]:
     """Disjoint ranges [start, stop) of one text around its risky characters (ascending offsets), cut where every
     supported pattern has a boundary; linear in the text, however many characters there are. Near ones are one, since
-    every window costs the reference a call."""
+    every window costs the reference a call, as much as so many bytes."""
     found: list[tuple[int, int]] = []
     done = 0
     for spot in spots:
@@ -114,8 +115,11 @@ def windows(text: bytes, spots: list[int]) -> list[tuple[int, int]]:
 
 
 def _boundary_before(text: bytes, low: int, spot: int) -> int:
-    """The last sure boundary in [low, spot], low itself being one."""
-    place = text.rfind(b" ", low, spot)
-    while place > low and not text[place - 1 : place].isalpha():
-        place = text.rfind(b" ", low, place)
-    return max(place, low)
+    """The last sure boundary in [low, spot], low itself being one; looked for in ever longer stretches before it."""
+    reach = _NEAR
+    while True:
+        start = max(low, spot - reach)
+        places = [match.end() for match in _CUT.finditer(text, start, spot)]
+        if places or start == low:
+            return places[-1] if places else low
+        reach *= 4
