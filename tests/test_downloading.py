@@ -432,7 +432,8 @@ def test_a_store_whose_package_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "urllib3", None)
+    for name in ("urllib3", "urllib3.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "tokenriver.remotes.http", raising=False)
     with pytest.raises(
         MissingPackageError, match=r"needs the package urllib3; run: pip install 'tokenriver\[remote\]'"

@@ -79,7 +79,7 @@ class PartFile:
         self.forget()
         self.size, self.tag = size, tag
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: files.Buffer) -> None:
         """Add bytes."""
         with naming(self.path, "write"):
             files.write_all(self._fd, data)
