@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from loopback import Served, Web, serving
 from scripted_store import Scripted
 from small_builds import QuickDisk
-from tokenriver import downloading, files, finishing, partfile, registry
+from tokenriver import downloading, files, finishing, partfile, registry, room
 from tokenriver.downloading import DownloadReport, fetch
 from tokenriver.errors import InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.locks import hold_lock
@@ -403,6 +403,27 @@ def test_too_little_space_is_said_before_anything_is_written(
     with pytest.raises(LimitError, match="free space: got 1000 bytes, expected 300000"):
         get(Download(web.put("a.bin", DATA), tmp_path / "a.bin"))
     assert names(tmp_path) == []
+
+
+def test_the_disk_is_asked_for_room_once_in_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    class Small(QuickDisk):
+        def free_bytes(self, folder: Path) -> int:
+            asked.append(len(asked))
+            return 1000 - 100 * len(asked)
+
+    monkeypatch.setattr(files, "system", Small())
+    monkeypatch.setattr(room, "MOST", 500)
+    there = room.Room()
+    for size, times in ((100, 1), (400, 1), (0, 1), (1, 2), (499, 2), (700, 3), (1, 4), (498, 4)):
+        there.take(tmp_path / "a", size)
+        assert len(asked) == times
+    with pytest.raises(LimitError, match="a: free space: got 500 bytes, expected 501; free some"):
+        there.take(tmp_path / "a", 501)
+    (tmp_path / "b").mkdir()
+    there.take(tmp_path / "b" / "c", 1)
+    assert len(asked) == 6
 
 
 def test_other_stores_of_fsspec(tmp_path: Path) -> None:
