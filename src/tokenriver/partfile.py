@@ -40,7 +40,6 @@ class PartFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.part = path, part_name(path)
-        self._journal_path = Path(f"{self.part}.journal")
         self._journal: Journal | None = None
         self.size: int | None = None
         self.tag = ""
@@ -63,6 +62,10 @@ class PartFile:
             self.close()
             raise
         self._kept = self._begun = self.num_bytes
+
+    @property
+    def _journal_path(self) -> Path:
+        return Path(f"{self.part}.journal")
 
     @property
     def sha256(self) -> str:
@@ -153,7 +156,7 @@ class PartFile:
                     files.system.close(fd)
 
     def _take_up(self) -> None:
-        self._left = self._journal_path.exists()
+        self._left = os.path.exists(f"{self.part}.journal")
         if not self._left:
             return
         try:

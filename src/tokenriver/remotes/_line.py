@@ -8,6 +8,7 @@ through one buffer that stays with the connection.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from socket import socket
 from typing import Any
 
 from urllib3.connection import HTTPConnection
@@ -109,7 +110,9 @@ class Line:
 
     def shutdown(self, how: int) -> None:
         """Break off: whoever waits for bytes gets an error."""
-        self._sock.shutdown(how)
+        # SSLSocket's own gives up decryption too, and what still lies there would be taken for bytes of the file; where
+        # a connection is encrypted inside that to a proxy, the socket is inside as well
+        socket.shutdown(getattr(self._sock, "socket", self._sock), how)
 
     def close(self) -> None:
         self._keeps = False
