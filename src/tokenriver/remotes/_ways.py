@@ -68,9 +68,10 @@ class Ways:
             lines = self._lines.difference(idle)
             self._idle.clear()
         for line in idle:
-            line.close()
+            with suppress(OSError):
+                line.close()
         for line in lines:
-            with suppress(AttributeError, ValueError, OSError):  # it may have ended already
+            with suppress(AttributeError, TypeError, OSError):  # it may have ended already
                 line.shutdown(socket.SHUT_RDWR)
 
     def _free(self, key: _Key) -> Line | None:
