@@ -87,7 +87,7 @@ class PartFile:
         self.forget()
         self.size, self.tag = size, tag
 
-    def write(self, data: files.Buffer) -> None:
+    def write(self, data: bytes) -> None:
         """Add bytes."""
         self._empty = False
         with naming(self.path, "write"):

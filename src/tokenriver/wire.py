@@ -61,8 +61,8 @@ class Answer(Protocol):
     def tag(self) -> str:
         """Two answers with the same tag are of the same bytes; "" if nothing is known."""
 
-    def read(self) -> bytes | memoryview:
-        """The next bytes, good until the next call, and none at the end; RiverError or TryAgain."""
+    def read(self) -> bytes:
+        """The next bytes, b"" at the end; RiverError or TryAgain."""
 
     def close(self) -> None: ...
 

@@ -146,7 +146,7 @@ class Asked:
         self._ways, self._key, self._line = ways, key, line
         self._closed = False
 
-    def read(self) -> memoryview:
+    def read(self) -> bytes:
         """See Line."""
         return self._line.read()
 

@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError, LocationParseError, SSLError
 from urllib3.util import Url, parse_url
 
 from tokenriver.errors import InputError
-from tokenriver.remotes._line import Head, body_length
+from tokenriver.remotes._line import Head
 from tokenriver.remotes._ways import Asked, Ways
 from tokenriver.wire import Access, Answer, Store, TryAgain, shown
 
@@ -95,7 +95,7 @@ class HttpAnswer:
         self.tag = _tag(asked.head.headers)
         self._asked = asked
 
-    def read(self) -> memoryview:
+    def read(self) -> bytes:
         """See wire.Answer; what came before a cut is given first."""
         try:
             return self._asked.read()
@@ -155,7 +155,7 @@ def _checked(url: str, head: Head, start: int) -> tuple[int, int | None] | None:
     coding = headers.get("content-encoding", "identity")
     if coding != "identity":
         raise InputError(f"{shown(url)}: got it packed in transit ({coding}), expected it as it is; try another mirror")
-    place = _place(headers) if status == 206 else (0, body_length(headers))
+    place = _place(headers) if status == 206 else (0, _length(headers))
     if place[1] is None and headers.get("transfer-encoding", "").lower() != "chunked":
         raise InputError(f"{shown(url)}: got no length, so a cut would go unseen; try another mirror")
     return place
@@ -165,6 +165,11 @@ def _place(headers: Mapping[str, str]) -> tuple[int, int | None]:
     """(first byte, bytes of the whole file) of a part; (-1, None) if the server does not say."""
     found = _RANGE.fullmatch(headers.get("content-range", "").strip())
     return (int(found[1]), int(found[2])) if found else (-1, None)
+
+
+def _length(headers: Mapping[str, str]) -> int | None:
+    text = headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdecimal() else None
 
 
 def _tag(headers: Mapping[str, str]) -> str:
