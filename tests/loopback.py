@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import socket
 from typing import Any
 
 
@@ -19,7 +20,8 @@ class Served:
     """One for each request, in order; after the last one the file is served. Keys: status, headers, body, cut (bytes
     that are sent before the connection breaks), ranges (False: the whole file comes, whatever was asked), length (what
     is promised; None: nothing), chunked, serve (another Served from here on), hang (nothing more
-    comes behind the cut, and the connection stays), mute (not even a status comes)."""
+    comes behind the cut, and the connection stays), mute (not even a status comes), bye (the connection is closed
+    behind the whole file, which no header says)."""
 
 
 @dataclass
@@ -31,6 +33,12 @@ class Web:
     """(path, range) of each request, in order."""
     tokens: list[str | None] = field(default_factory=list)
     """The Authorization header of each."""
+    proxied: list[str] = field(default_factory=list)
+    """The Proxy-Authorization headers."""
+    clients: set[object] = field(default_factory=set)
+    """Address of each connection that asked."""
+    left: threading.Event = field(default_factory=threading.Event)
+    """A connection was closed."""
     url: str = ""
     hanging: threading.Event = field(default_factory=threading.Event)
     """A client waits for the rest of an answer."""
@@ -54,8 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Tests say what they want to see."""
 
     def do_GET(self) -> None:
-        self.web.asked.append((self.path, self.headers["Range"]))
-        self.web.tokens.append(self.headers["Authorization"])
+        self._note()
         served = self.web.files.get(self.path)
         if served is None:
             self._answer(404, {}, b"not here")
@@ -72,6 +79,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(trick["status"], trick.get("headers", {}), trick.get("body", b"no"))
             return
         self._serve(served, trick)
+
+    def do_CONNECT(self) -> None:
+        """Nobody is let through."""
+        self._note()
+        self._answer(407, {}, b"")
+
+    def _note(self) -> None:
+        self.web.asked.append((self.path, self.headers["Range"]))
+        self.web.tokens.append(self.headers["Authorization"])
+        self.web.clients.add(self.client_address)
+        if "Proxy-Authorization" in self.headers:
+            self.web.proxied.append(self.headers["Proxy-Authorization"])
 
     def _serve(self, served: Served, trick: dict[str, Any]) -> None:
         start = int((self.headers["Range"] or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
@@ -103,13 +122,18 @@ class _Handler(BaseHTTPRequestHandler):
         if trick.get("hang"):
             self.web.hanging.set()
             self.web.ended.wait()
-        if "cut" in trick or trick.get("length", len(body)) != len(body):
+        if "cut" in trick or "bye" in trick or trick.get("length", len(body)) != len(body):
             self.wfile.flush()
             self.close_connection = True
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    web: Web
+
+    def shutdown_request(self, request: socket | tuple[bytes, socket]) -> None:
+        super().shutdown_request(request)
+        self.web.left.set()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that goes away is no news."""
@@ -121,6 +145,7 @@ def serving() -> Iterator[Web]:
     web = Web()
     handler = type("Handler", (_Handler,), {"web": web})
     server = _Server(("127.0.0.1", 0), handler)
+    server.web = web
     web.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from loopback import Served, Web, serving
 from scripted_store import Scripted
 from small_builds import QuickDisk
-from tokenriver import downloading, files, finishing, partfile, registry
+from tokenriver import downloading, files, finishing, partfile, registry, room
 from tokenriver.downloading import DownloadReport, fetch
 from tokenriver.errors import InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.locks import hold_lock
@@ -405,6 +405,27 @@ def test_too_little_space_is_said_before_anything_is_written(
     assert names(tmp_path) == []
 
 
+def test_the_disk_is_asked_for_room_once_in_a_while(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    class Small(QuickDisk):
+        def free_bytes(self, folder: Path) -> int:
+            asked.append(len(asked))
+            return 1000 - 100 * len(asked)
+
+    monkeypatch.setattr(files, "system", Small())
+    monkeypatch.setattr(room, "MOST", 500)
+    there = room.Room()
+    for size, times in ((100, 1), (400, 1), (0, 1), (1, 2), (499, 2), (700, 3), (1, 4), (498, 4)):
+        there.take(tmp_path / "a", size)
+        assert len(asked) == times
+    with pytest.raises(LimitError, match="a: free space: got 500 bytes, expected 501; free some"):
+        there.take(tmp_path / "a", 501)
+    (tmp_path / "b").mkdir()
+    there.take(tmp_path / "b" / "c", 1)
+    assert len(asked) == 6
+
+
 def test_other_stores_of_fsspec(tmp_path: Path) -> None:
     (tmp_path / "there.bin").write_bytes(DATA)
     get(Download(f"file://{tmp_path}/there.bin", tmp_path / "here.bin"))
@@ -432,7 +453,8 @@ def test_a_store_whose_package_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "urllib3", None)
+    for name in ("urllib3", "urllib3.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delitem(sys.modules, "tokenriver.remotes.http", raising=False)
     with pytest.raises(
         MissingPackageError, match=r"needs the package urllib3; run: pip install 'tokenriver\[remote\]'"

@@ -33,7 +33,7 @@ LADDER = (
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),
     ("arithmetic",),
-    ("manifest_tables", "arrivals", "finishing"),
+    ("manifest_tables", "arrivals", "finishing", "room"),
     ("downloading",),
     ("manifest", "kinds", "tokenizer", "filtering", "roles"),
     ("shelf", "foreign", "course", "mixing", "replaying", "buckets"),

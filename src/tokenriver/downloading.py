@@ -6,7 +6,7 @@ and digest are right.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import Any
 
 from tokenriver import files, registry
 from tokenriver.arrivals import check_present, check_size, is_right, refuse_page
-from tokenriver.errors import InputError, LimitError, MismatchError
+from tokenriver.errors import InputError, MismatchError
 from tokenriver.finishing import Finisher
 from tokenriver.partfile import PartFile
+from tokenriver.room import Room
 from tokenriver.wire import Access, Answer, Download, Store, TryAgain, scheme, shown
 
 THREADS = 8
@@ -61,9 +62,11 @@ def fetch(
     and MissingPackageError. What came by then stays in parts for the next call."""
     _check(downloads)
     run = _Run(access, sleep, progress or _ignore, note or _ignore, sum(item.size or 0 for item in downloads))
-    pool = ThreadPoolExecutor(max_workers=max(1, min(threads, len(downloads))), thread_name_prefix="fetch")
+    threads = max(1, min(threads, len(downloads)))
+    pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="fetch")
     try:
-        futures: list[Future[None]] = [pool.submit(_one, run, item) for item in downloads]
+        items = iter(downloads)
+        futures: list[Future[None]] = [pool.submit(_work, run, items) for _ in range(threads)]
         for future in wait(futures, return_when=FIRST_EXCEPTION).done:
             run.result(future)
     finally:
@@ -107,6 +110,7 @@ class _Run:
     seen: dict[Path, tuple[int, int]] = field(default_factory=dict)
     """(bytes that are there, bytes of the whole) of each file, as far as they are known."""
     folders: set[Path] = field(default_factory=set)
+    room: Room = field(default_factory=Room)
     stores: dict[str, Store] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
     failure: BaseException | None = None
@@ -143,6 +147,8 @@ class _Run:
         """How far a file is, and how many bytes of it came over the wire just now."""
         with self.lock:
             before, whole = self.seen.get(wanted.path, (0, wanted.size or 0))
+            if not fetched and (have, size or whole) == (before, whole):
+                return
             self.seen[wanted.path] = have, size or whole
             self.done += have - before
             self.total += (size or whole) - whole
@@ -173,6 +179,16 @@ class _Run:
             if self.failure is not None:
                 raise self.failure from None
             raise
+
+
+def _work(run: _Run, items: Iterator[Download]) -> None:
+    """Take one after another until none is left."""
+    while True:
+        with run.lock:
+            item = next(items, None)
+        if item is None:
+            return
+        _one(run, item)
 
 
 def _one(run: _Run, wanted: Download) -> None:
@@ -252,9 +268,7 @@ def _stream(run: _Run, wanted: Download, part: PartFile) -> None:
             check_size(wanted, answer.size)
             part.begin(answer.size, answer.tag)
         run.tell(wanted, part.num_bytes, answer.size)
-        free, rest = files.free_bytes(wanted.path.parent), (answer.size or 0) - part.num_bytes
-        if rest > free:
-            raise LimitError(f"{wanted.path}: free space: got {free} bytes, expected {rest}; free some and run again")
+        run.room.take(wanted.path, (answer.size or 0) - part.num_bytes)
         _copy(run, wanted, part, answer)
     finally:
         answer.close()

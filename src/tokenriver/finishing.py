@@ -5,7 +5,8 @@ What came while one lot was synced is the next lot: the more files there are, th
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from tokenriver.partfile import PartFile, commit
 
@@ -18,27 +19,34 @@ class Finisher:
 
     def __init__(self, failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
-        self._waiting: list[PartFile] = []
-        self._lock = threading.Lock()
+        self._waiting: SimpleQueue[PartFile | None] = SimpleQueue()
         self._room = threading.Semaphore(MOST)
-        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="finish")
+        self._thread = threading.Thread(target=self._work, name="finish", daemon=True)
+        self._thread.start()
 
     def add(self, part: PartFile) -> None:
         """Take over a part that is whole and right; waits if there are many."""
         self._room.acquire()
-        with self._lock:
-            self._waiting.append(part)
-        self._pool.submit(self._finish)
+        self._waiting.put(part)
 
     def close(self) -> None:
         """Wait until all have their names, or have failed."""
-        self._pool.shutdown(wait=True)
+        self._waiting.put(None)
+        self._thread.join()
 
-    def _finish(self) -> None:
-        with self._lock:
-            parts, self._waiting = self._waiting, []
-        if not parts:
-            return  # the lot before took it along
+    def _work(self) -> None:
+        last = False
+        while not last:
+            lot = [self._waiting.get()]
+            with suppress(Empty):
+                while True:
+                    lot.append(self._waiting.get_nowait())
+            parts = [part for part in lot if part is not None]
+            last = len(parts) < len(lot)
+            if parts:
+                self._finish(parts)
+
+    def _finish(self, parts: list[PartFile]) -> None:
         try:
             commit(parts)
         except BaseException as error:

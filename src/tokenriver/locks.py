@@ -15,16 +15,17 @@ def hold_lock(path: Path) -> Iterator[bool]:
     with files.naming(path, "lock"):
         fd = files.system.open(path, os.O_RDWR | os.O_CREAT)
     try:
-        yield lock(fd, path)
+        yield lock(fd, path) is not None
     finally:
         os.close(fd)
 
 
-def lock(fd: int, path: Path) -> bool:
-    """Hold the open file `path` until it is closed; False if another process holds it."""
+def lock(fd: int, path: Path) -> os.stat_result | None:
+    """Hold the open file `path` until it is closed, and tell of it; None if another process holds it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # whoever held it may have removed it meanwhile: then it keeps nobody out
-        return os.path.samestat(os.fstat(fd), os.stat(path))
+        held = os.fstat(fd)
+        return held if os.path.samestat(held, os.stat(path)) else None
     except OSError:
-        return False
+        return None

@@ -31,7 +31,7 @@ _KEPT: rules.Table = {"bytes": rules.COUNT}
 
 def part_name(path: Path) -> Path:
     """Where the beginning of `path` lies; a dot file, which no input folder shows."""
-    return path.with_name(f".{path.name}.part")
+    return path.parent / f".{path.name}.part"
 
 
 class PartFile:
@@ -40,7 +40,6 @@ class PartFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.part = path, part_name(path)
-        self._journal_path = self.part.with_name(f"{self.part.name}.journal")
         self._journal: Journal | None = None
         self.size: int | None = None
         self.tag = ""
@@ -48,17 +47,25 @@ class PartFile:
         self._named = self._lost = False
         self._left = False
         """Is there a journal of an earlier run?"""
+        self._empty = False
+        """Does the part hold no byte at all?"""
         self._hash = hashlib.sha256()
         with naming(path, "create"):
             self._fd = files.system.open(self.part, os.O_RDWR | os.O_CREAT)
         try:
-            if not lock(self._fd, self.part):
+            held = lock(self._fd, self.part)
+            if held is None:
                 raise InputError(f"{path}: is being fetched by another process; wait for it, then run again")
+            self._empty = held.st_size == 0
             self._take_up()
         except BaseException:
             self.close()
             raise
         self._kept = self._begun = self.num_bytes
+
+    @property
+    def _journal_path(self) -> Path:
+        return Path(f"{self.part}.journal")
 
     @property
     def sha256(self) -> str:
@@ -68,9 +75,10 @@ class PartFile:
     def forget(self) -> None:
         """Go back to nothing."""
         self._drop_journal()
-        if os.fstat(self._fd).st_size:
+        if not self._empty:
             with naming(self.path, "write"):
                 files.system.truncate(self._fd, 0)
+            self._empty = True
         self.size, self.tag, self.num_bytes, self._kept, self._begun = None, "", 0, 0, 0
         self._hash = hashlib.sha256()
 
@@ -81,6 +89,7 @@ class PartFile:
 
     def write(self, data: bytes) -> None:
         """Add bytes."""
+        self._empty = False
         with naming(self.path, "write"):
             files.write_all(self._fd, data)
         self._hash.update(data)
@@ -147,7 +156,7 @@ class PartFile:
                     files.system.close(fd)
 
     def _take_up(self) -> None:
-        self._left = self._journal_path.exists()
+        self._left = os.path.exists(f"{self.part}.journal")
         if not self._left:
             return
         try:

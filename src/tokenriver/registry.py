@@ -21,6 +21,7 @@ EXTRAS = {
     "sentencepiece": "sentencepiece",
     "tokenizers": "huggingface",
     "torch": "torch",
+    "httptools": "remote",
     "urllib3": "remote",
 }
 

@@ -1,24 +1,23 @@
-"""http and https, through urllib3: ranges, redirects, and what a server may answer instead of the file."""
+"""http and https: ranges, redirects, and what a server may answer instead of the file."""
 
 import re
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import mktime_tz, parsedate_tz
+from http.client import HTTPException
 from urllib.parse import urljoin
 
-from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError, LocationParseError, SSLError
 from urllib3.util import Url, parse_url
 
 from tokenriver.errors import InputError
-from tokenriver.remotes._ways import Ways
-from tokenriver.wire import BLOCK, Access, Answer, Store, TryAgain, shown
+from tokenriver.remotes._line import Head
+from tokenriver.remotes._ways import Asked, Ways
+from tokenriver.wire import Access, Answer, Store, TryAgain, shown
 
 CONNECT_SECONDS, SILENT_SECONDS = 15, 60
 REDIRECTS = 10
-GATHERED = BLOCK // 4
-"""Bytes that are gathered before they are handed on, where the wire brings less at once."""
 SMALL = 1 << 16
 """Bytes of a redirect's page that are read, so that its connection can be used again."""
 AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -36,37 +35,37 @@ class HttpStore:
     """Pools of connections, shared by all threads."""
 
     def __init__(self, access: Access) -> None:
-        self._ways = Ways(access.trust_env, Timeout(connect=CONNECT_SECONDS, read=SILENT_SECONDS))
+        self._ways = Ways(access.trust_env, CONNECT_SECONDS, SILENT_SECONDS)
 
     def open(self, url: str, start: int, token: str | None) -> Answer:
         """See wire.Store."""
         headers = {**_HEADERS, **({"Range": f"bytes={start}-"} if start else {})}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        response = self._follow(url, headers)
+        asked = self._follow(url, headers)
         try:
-            place = _checked(url, response, start)
+            place = _checked(url, asked.head, start)
             if place is not None:
-                return HttpAnswer(response, place)
+                return HttpAnswer(asked, place)
         except BaseException:
-            response.close()
+            asked.close()
             raise
-        response.close()
+        asked.close()
         return self.open(url, 0, token)
 
     def close(self) -> None:
         """See wire.Store."""
         self._ways.close()
 
-    def _follow(self, url: str, headers: dict[str, str]) -> BaseHTTPResponse:
-        """The response behind all redirects."""
+    def _follow(self, url: str, headers: dict[str, str]) -> Asked:
+        """The answer behind all redirects."""
         chain = [url]
         while True:
-            response = self._ask(url, chain[-1], headers)
-            location = response.headers.get("Location", "")
-            if response.status not in MOVED or not location:
-                return response
-            _finish(response)
+            asked = self._ask(url, chain[-1], headers)
+            location = asked.head.headers.get("location", "")
+            if asked.head.status not in MOVED or not location:
+                return asked
+            _finish(asked)
             # headers are read as Latin-1, and some servers send UTF-8
             chain.append(urljoin(chain[-1], location.encode("latin-1", "replace").decode("utf-8", "replace")))
             if len(chain) > REDIRECTS:
@@ -75,52 +74,46 @@ class HttpStore:
             if _origin(url, chain[-1]) != _origin(url, chain[-2]):
                 headers = {name: value for name, value in headers.items() if name != "Authorization"}
 
-    def _ask(self, url: str, address: str, headers: dict[str, str]) -> BaseHTTPResponse:
+    def _ask(self, url: str, address: str, headers: dict[str, str]) -> Asked:
         try:
             return self._ways.ask(_parsed(url, address), headers)
         except ValueError as error:
             raise _unreachable(url, _words(error)) from error
-        except SSLError as error:
-            if isinstance(error.args[0], ssl.SSLEOFError | ssl.SSLZeroReturnError):
+        except (SSLError, ssl.SSLError) as error:
+            if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
                 raise TryAgain(f"the connection failed: {_words(error)}") from error
             raise _unreachable(url, _words(error)) from error
-        except (HTTPError, OSError) as error:
+        except (HTTPError, HTTPException, OSError) as error:
             raise TryAgain(f"the connection failed: {_words(error)}") from error
 
 
 class HttpAnswer:
-    """The body of one response."""
+    """The body of one answer."""
 
-    def __init__(self, response: BaseHTTPResponse, place: tuple[int, int | None]) -> None:
+    def __init__(self, asked: Asked, place: tuple[int, int | None]) -> None:
         self.start, self.size = place
-        self.tag = _tag(response.headers)
-        self._response = response
-        self._failure: Exception | None = None
+        self.tag = _tag(asked.head.headers)
+        self._asked = asked
 
     def read(self) -> bytes:
         """See wire.Answer; what came before a cut is given first."""
-        came: list[bytes] = []
-        size = 0
         try:
-            while size < GATHERED and self._failure is None and (data := self._response.read1(BLOCK)):
-                came.append(data)
-                size += len(data)
+            return self._asked.read()
         except (HTTPError, OSError) as error:
-            self._failure = error
-        if not came and self._failure is not None:
-            raise TryAgain(f"the connection failed: {_words(self._failure)}") from self._failure
-        return b"".join(came)
+            raise TryAgain(f"the connection failed: {_words(error)}") from error
 
     def close(self) -> None:
         """See wire.Answer."""
-        self._response.close()
+        self._asked.close()
 
 
-def _finish(response: BaseHTTPResponse) -> None:
-    """Be done with a response that nobody wants; a small one is read, and its connection kept."""
+def _finish(asked: Asked) -> None:
+    """Be done with an answer that nobody wants; a small one is read, and its connection kept."""
+    size = 0
     with suppress(HTTPError, OSError):
-        response.read(SMALL)
-    response.close()
+        while size <= SMALL and (data := asked.read()):
+            size += len(data)
+    asked.close()
 
 
 def _parsed(url: str, address: str) -> Url:
@@ -148,49 +141,49 @@ def refuse_unencrypted(chain: list[str]) -> None:
         raise InputError(f"{shown(chain[0])}: redirect: got one to an unencrypted address, expected https")
 
 
-def _checked(url: str, response: BaseHTTPResponse, start: int) -> tuple[int, int | None] | None:
-    """(first byte, bytes of the whole file) of a response that is what was asked for, None if it is of other bytes."""
-    status, headers = response.status, response.headers
+def _checked(url: str, head: Head, start: int) -> tuple[int, int | None] | None:
+    """(first byte, bytes of the whole file) of an answer that is what was asked for, None if it is of other bytes."""
+    status, headers = head.status, head.headers
     if start and (status == 416 or (status == 206 and _place(headers)[0] != start)):
         return None
     if status in AGAIN:
-        raise TryAgain(f"the server said {status} ({response.reason})", _retry_after(headers))
+        raise TryAgain(f"the server said {status} ({head.reason})", _retry_after(headers))
     if status not in (200, 206):
-        raise InputError(f"{shown(url)}: got {status} ({response.reason}), expected a file; {_cure(url, status)}")
-    if headers.get("Content-Type", "").startswith("text/html") and not url.endswith((".html", ".htm")):
+        raise InputError(f"{shown(url)}: got {status} ({head.reason}), expected a file; {_cure(url, status)}")
+    if headers.get("content-type", "").startswith("text/html") and not url.endswith((".html", ".htm")):
         raise InputError(f"{shown(url)}: got a web page (text/html), expected data; check the address in a browser")
-    coding = headers.get("Content-Encoding", "identity")
+    coding = headers.get("content-encoding", "identity")
     if coding != "identity":
         raise InputError(f"{shown(url)}: got it packed in transit ({coding}), expected it as it is; try another mirror")
     place = _place(headers) if status == 206 else (0, _length(headers))
-    if place[1] is None and headers.get("Transfer-Encoding", "").lower() != "chunked":
+    if place[1] is None and headers.get("transfer-encoding", "").lower() != "chunked":
         raise InputError(f"{shown(url)}: got no length, so a cut would go unseen; try another mirror")
     return place
 
 
 def _place(headers: Mapping[str, str]) -> tuple[int, int | None]:
     """(first byte, bytes of the whole file) of a part; (-1, None) if the server does not say."""
-    found = _RANGE.fullmatch(headers.get("Content-Range", "").strip())
+    found = _RANGE.fullmatch(headers.get("content-range", "").strip())
     return (int(found[1]), int(found[2])) if found else (-1, None)
 
 
 def _length(headers: Mapping[str, str]) -> int | None:
-    text = headers.get("Content-Length", "")
-    return int(text) if text.isdecimal() else None
+    text = headers.get("content-length", "")
+    return int(text) if text.isascii() and text.isdecimal() else None
 
 
 def _tag(headers: Mapping[str, str]) -> str:
     """A strong entity tag, else the time of the last change; a weak tag says nothing of bytes."""
-    tag = str(headers.get("ETag", ""))
-    return tag if tag and not tag.startswith("W/") else str(headers.get("Last-Modified", ""))
+    tag = str(headers.get("etag", ""))
+    return tag if tag and not tag.startswith("W/") else str(headers.get("last-modified", ""))
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait; a date is taken against the server's own clock."""
-    text = headers.get("Retry-After", "").strip()
+    text = headers.get("retry-after", "").strip()
     if text.isdecimal():
         return float(text)
-    then, now = parsedate_tz(text), parsedate_tz(headers.get("Date", ""))
+    then, now = parsedate_tz(text), parsedate_tz(headers.get("date", ""))
     return float(max(0, mktime_tz(then) - mktime_tz(now))) if then and now else None
 
 
