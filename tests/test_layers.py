@@ -13,8 +13,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # a room imports only from rooms in lines above its own; a folder is one room
 LADDER = (
     ("errors",),
-    ("types", "registry", "files", "defaults", "recent", "lanes"),
+    ("types", "registry", "files", "defaults", "recent", "steps"),
     (
+        "lanes",
         "extents",
         "digests",
         "ahead",
