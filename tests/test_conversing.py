@@ -17,7 +17,7 @@ from small_builds import files_of
 from tokenriver import chat, conversing, records, registry, streams
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.steps import Steps
-from tokenriver.types import TokenBatch
+from tokenriver.types import TokenBatch, Tokenizer
 
 
 def write(path: Path, rows: Sequence[object]) -> Path:
@@ -127,7 +127,19 @@ def test_an_encoder_that_fails_in_its_thread(tmp_path: Path, monkeypatch: pytest
         tr.sft(write(tmp_path / "a.jsonl", [pair("Q", "A")] * 3), tmp_path / "c", tokenizer="gpt2")
 
 
-def test_inputs_are_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
+OWN = """{% for m in messages %}{% if m.role == "assistant" %}A: {% generation %}{{ m.content }}<|endoftext|>\
+{% endgeneration %}{% else %}Q: {{ m.content }}
+{% endif %}{% endfor %}"""
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Tokenizer:
+    return tr.load_tokenizer("gpt2")
+
+
+def test_inputs_are_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None, gpt2: Tokenizer
+) -> None:
     """Plain, packed and cut ones, by a thread and without: the same bytes, digests, bad rows and errors."""
     monkeypatch.setattr(conversing, "TOGETHER", 500)
     monkeypatch.setattr(streams.read_blocks, "__kwdefaults__", {"on_raw": None, "block_bytes": 100})
@@ -137,12 +149,16 @@ def test_inputs_are_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     (folder / "a.jsonl").write_bytes(rows)
     (folder / "b.jsonl.gz").write_bytes(gzip.compress(rows))
     (folder / "c.jsonl.zst").write_bytes(zstandard.compress(rows))
-    options: dict[str, Any] = {"tokenizer": tr.load_tokenizer("gpt2"), "max_bad": 1.0}
+    options: dict[str, Any] = {"tokenizer": gpt2, "max_bad": 1.0}
     found = tr.sft(folder, tmp_path / "ahead", **options)
     assert found.balance["rows"] == 3 * 95
     assert found.balance["bad_rows"] == {"not-json": 15}
     tr.sft(folder, tmp_path / "alone", workers=0, **options)
     assert files_of(tmp_path / "ahead") == files_of(tmp_path / "alone")
+    (tmp_path / "own.jinja").write_text(OWN)
+    for workers in (None, 0):
+        tr.sft(folder, tmp_path / f"own-{workers}", workers=workers, template=str(tmp_path / "own.jinja"), **options)
+    assert files_of(tmp_path / "own-None") == files_of(tmp_path / "own-0")
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(rows)[:-40])
     said = []
@@ -154,7 +170,7 @@ def test_inputs_are_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert any(name.endswith("bad_rows.jsonl") for name in said[0][1])
 
 
-def test_who_stops_it_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
+def test_who_stops_it_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpt2: Tokenizer) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -162,5 +178,5 @@ def test_who_stops_it_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(conversing, "_ended", stop)
     path = write(tmp_path / "a.jsonl", [pair("Q", "A")] * 100)
     with pytest.raises(KeyboardInterrupt):
-        tr.sft(path, tmp_path / "c", tokenizer="gpt2")
+        tr.sft(path, tmp_path / "c", tokenizer=gpt2)
     assert not any(thread.name.startswith(("tokenriver", "ThreadPool")) for thread in threading.enumerate())
