@@ -1,5 +1,6 @@
 """Chunks of records in columns and in a thread: nothing but the speed may depend on how a conversation was read."""
 
+import gzip
 import json
 import threading
 from collections.abc import Iterator, Sequence
@@ -7,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenriver as tr
 from small_builds import files_of
-from tokenriver import chat, records, registry
+from tokenriver import chat, conversing, records, registry, streams
 from tokenriver.errors import InputError, MismatchError
+from tokenriver.steps import Steps
+from tokenriver.types import TokenBatch, Tokenizer
 
 
 def write(path: Path, rows: Sequence[object]) -> Path:
@@ -92,6 +96,7 @@ def test_threads_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     options: dict[str, Any] = {"tokenizer": "gpt2", "max_length": 40, "max_bad": 1.0, "val_fraction": 0.2}
     found = tr.sft(path, tmp_path / "whole", **options)
     monkeypatch.setattr(records, "LINES", 3)
+    monkeypatch.setattr(conversing, "TOGETHER", 200)
     cut = tr.sft(path, tmp_path / "cut", workers=3, **options)
     alone = tr.sft(path, tmp_path / "alone", workers=0, **options)
     assert found.balance == cut.balance == alone.balance
@@ -104,6 +109,7 @@ def test_the_first_failure_is_the_one_that_is_told(
     tokenizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None
 ) -> None:
     monkeypatch.setattr(records, "LINES", 1)
+    monkeypatch.setattr(conversing, "TOGETHER", 1)
     good, other = pair("Q", "A"), {"question": "Q", "answer": "A"}
     options: dict[str, Any] = {"tokenizer": tokenizer, "on_bad": "fail"}
     with pytest.raises(InputError, match="line 2: got not-json"):
@@ -113,9 +119,64 @@ def test_the_first_failure_is_the_one_that_is_told(
 
 
 def test_an_encoder_that_fails_in_its_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None) -> None:
-    def fail(whose: object, conversations: object, *, beside: bool) -> None:
+    def fail() -> None:
         raise MismatchError("encoder: got other ids")
 
-    monkeypatch.setattr(chat.Chat, "encode", fail)
+    monkeypatch.setattr(chat.Chat, "in_steps", lambda whose, conversations: Steps((fail, TokenBatch)))
     with pytest.raises(MismatchError, match="got other ids"):
         tr.sft(write(tmp_path / "a.jsonl", [pair("Q", "A")] * 3), tmp_path / "c", tokenizer="gpt2")
+
+
+OWN = """{% for m in messages %}{% if m.role == "assistant" %}A: {% generation %}{{ m.content }}<|endoftext|>\
+{% endgeneration %}{% else %}Q: {{ m.content }}
+{% endif %}{% endfor %}"""
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Tokenizer:
+    return tr.load_tokenizer("gpt2")
+
+
+def test_inputs_are_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_disk: None, gpt2: Tokenizer
+) -> None:
+    """Plain, packed and cut ones, by a thread and without: the same bytes, digests, bad rows and errors."""
+    monkeypatch.setattr(conversing, "TOGETHER", 500)
+    monkeypatch.setattr(streams.read_blocks, "__kwdefaults__", {"on_raw": None, "block_bytes": 100})
+    texts = [json.dumps(pair(f"Q{i}", "A" * (i % 9))) + "\n{" * (i % 20 == 7) for i in range(90)]
+    rows, folder = "\n".join(texts).encode(), tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(rows)
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(rows))
+    (folder / "c.jsonl.zst").write_bytes(zstandard.compress(rows))
+    options: dict[str, Any] = {"tokenizer": gpt2, "max_bad": 1.0}
+    found = tr.sft(folder, tmp_path / "ahead", **options)
+    assert found.balance["rows"] == 3 * 95
+    assert found.balance["bad_rows"] == {"not-json": 15}
+    tr.sft(folder, tmp_path / "alone", workers=0, **options)
+    assert files_of(tmp_path / "ahead") == files_of(tmp_path / "alone")
+    (tmp_path / "own.jinja").write_text(OWN)
+    for workers in (None, 0):
+        tr.sft(folder, tmp_path / f"own-{workers}", workers=workers, template=str(tmp_path / "own.jinja"), **options)
+    assert files_of(tmp_path / "own-None") == files_of(tmp_path / "own-0")
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(rows)[:-40])
+    said = []
+    for workers in (None, 0):
+        with pytest.raises(InputError, match="the gzip file ends inside a member") as error:
+            tr.sft(cut, tmp_path / f"cut-{workers}", workers=workers, **options)
+        said.append((str(error.value), files_of(tmp_path / f"cut-{workers}")))
+    assert said[0] == said[1]
+    assert any(name.endswith("bad_rows.jsonl") for name in said[0][1])
+
+
+def test_who_stops_it_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpt2: Tokenizer) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(conversing, "TOGETHER", 100)
+    monkeypatch.setattr(conversing, "_ended", stop)
+    path = write(tmp_path / "a.jsonl", [pair("Q", "A")] * 100)
+    with pytest.raises(KeyboardInterrupt):
+        tr.sft(path, tmp_path / "c", tokenizer=gpt2)
+    assert not any(thread.name.startswith(("tokenriver", "ThreadPool")) for thread in threading.enumerate())

@@ -13,9 +13,10 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # a room imports only from rooms in lines above its own; a folder is one room
 LADDER = (
     ("errors",),
-    ("types", "registry", "files", "defaults", "recent", "lanes"),
+    ("types", "registry", "files", "defaults", "recent", "steps"),
     ("blocks",),
     (
+        "lanes",
         "extents",
         "digests",
         "ahead",

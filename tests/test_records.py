@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tokenriver import records
 from tokenriver.errors import InputError
 from tokenriver.inputs import find_inputs
-from tokenriver.records import Fault, read_records
+from tokenriver.records import Fault, Records, joined_records, read_records
 from tokenriver.types import SourceOptions
 
 ROWS: list[dict[str, Any]] = [{"a": "x", "n": 1}, {"a": "é", "n": 2}, {"a": "", "n": 3}]
@@ -21,8 +23,8 @@ def _read(path: Path, options: SourceOptions | None = None) -> list[tuple[int, i
     """(number, offset, row or fault) of every row."""
     (file,) = find_inputs([path], arrays=True)
     out: list[tuple[int, int | None, object]] = []
-    for records in read_records(file, options or SourceOptions()):
-        out += [(records.first + i, records.offset_of(i), row) for i, row in enumerate(records.rows)]
+    for some in read_records(file, options or SourceOptions()):
+        out += [(some.first + i, some.offset_of(i), row) for i, row in enumerate(some.rows)]
     return out
 
 
@@ -74,3 +76,34 @@ def test_plain_text_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
     with pytest.raises(InputError, match="kind: got text, expected records"):
         _read(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize("size", [1, 40, 10**6])
+def test_rows_joined_are_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Lines of a file alone, and never across one that was too long to be kept."""
+    monkeypatch.setattr(records, "LINES", 2)
+    lines = [json.dumps({"a": i}) for i in range(9)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, '{"a": "' + "x" * 3_000_000 + '"}', *lines, "{", *lines]))
+    (tmp_path / "b.json").write_text(json.dumps(ROWS * 2))
+    for path, options in ((tmp_path / "a.jsonl", SourceOptions(max_row_bytes=1000)), (tmp_path / "b.json", None)):
+        (file,) = find_inputs([path], arrays=True)
+        apart = list(read_records(file, options or SourceOptions()))
+        together = list(joined_records(apart, size))
+        found = [(some.first + i, some.offset_of(i), row) for some in together for i, row in enumerate(some.rows)]
+        assert found == _read(path, options)
+        assert all(sum(some.sizes) < size + 100 for some in together)
+        if path.suffix == ".json":
+            assert together == apart
+
+
+def test_rows_before_an_error_come_before_it() -> None:
+    def some() -> Iterator[Records]:
+        yield from (Records(i, [{"a": i}], 9 * i, [9]) for i in range(5))
+        raise InputError("cut")
+
+    joined, seen = joined_records(some(), 18), list[object]()
+    for _ in range(3):
+        seen += next(joined).rows
+    assert seen == [{"a": i} for i in range(5)]
+    with pytest.raises(InputError, match="cut"):
+        next(joined)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import tokenriver as tr
 from chat_cases import toy_tokenizer
 from small_builds import files_of
-from tokenriver import records
+from tokenriver import conversing, records
 from tokenriver.against import record_texts
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.types import IGNORE
@@ -129,6 +129,7 @@ def test_the_work_can_be_cut_anywhere(
         except InputError:
             return
         patch.setattr(records, "LINES", lines)
+        patch.setattr(conversing, "TOGETHER", 1)
         tr.sft(path, folder / "cut", **options)
     assert files_of(folder / "whole") == files_of(folder / "cut")
     found = sorted(t for split in report.splits for t in trained(tr.open_corpus(folder / "whole", split=split)))

@@ -21,7 +21,8 @@ from tokenriver import registry
 from tokenriver.errors import InputError, refuse_name
 from tokenriver.forms import Filled, Form, Talks, form_of, joined, marks, spell
 from tokenriver.messages import BOS, EOS, SPECIAL, Message, Rendered, Template
-from tokenriver.types import Json, TokenBatch, Tokenizer
+from tokenriver.steps import Steps
+from tokenriver.types import Ids, Int64, Json, TokenBatch, Tokenizer
 
 TRAIN = ("all", "last")
 FROM_FILES = "jinja"
@@ -36,6 +37,7 @@ class Chat:
     __slots__ = (
         "_beside",
         "_forms",
+        "_in_steps",
         "_kept",
         "_reasoning",
         "_roles",
@@ -53,6 +55,7 @@ class Chat:
         self._template, self._tokenizer = template, tokenizer
         let: Callable[[], Tokenizer] | None = getattr(tokenizer, "letting_threads_run", None)
         self._beside = let() if let is not None else tokenizer
+        self._in_steps: Callable[..., Steps[tuple[Ids, Int64]]] | None = getattr(self._beside, "in_steps", None)
         self._train, self._reasoning, self._roles = train, reasoning, roles
         self._specials: dict[str, int] = {}
         self._forms: dict[tuple[str, ...], Form] = {}
@@ -65,7 +68,7 @@ class Chat:
     @property
     def threaded(self) -> bool:
         """Can `encode` work beside other threads of Python's, and is that of use?"""
-        return self._beside is not self._tokenizer and self._beside.encoder == "fast"
+        return self._in_steps is not None and self._beside.encoder == "fast"
 
     def self_check(self, *, beside: bool = False) -> None:
         """MismatchError if the encoder is a fast one, and not what its reference is."""
@@ -117,28 +120,27 @@ class Chat:
             texts += form.fill(contents)
         return Filled(texts, joined(form.ends for form in used), [len(form.texts) for form in used])
 
-    def encode(self, conversations: Sequence[Rendered | Filled], *, beside: bool = False) -> TokenBatch:
-        """Ids of k rendered conversations, their lengths, and which ids are trained. `beside` lets other threads run
-        meanwhile, where the encoder can, for a few percent of its speed."""
+    def encode(self, conversations: Sequence[Rendered | Filled]) -> TokenBatch:
+        """Ids of k rendered conversations, their lengths, and which ids are trained."""
+        columns = self._columns(conversations)
+        return _batch(columns, self._tokenizer.encode_framed(columns.texts, None, 0))
+
+    def in_steps(self, conversations: Sequence[Rendered | Filled]) -> Steps[TokenBatch]:
+        """What `encode` does, for a `threaded` chat: two steps, of which the first keeps no lock of the interpreter's,
+        and the second seldom."""
+        assert self._in_steps is not None, "the chat is threaded"
+        columns = self._columns(conversations)
+        encode, part = self._in_steps(columns.texts, 0).steps
+        return Steps((encode, lambda ids: _batch(columns, part(ids))))
+
+    def _columns(self, conversations: Sequence[Rendered | Filled]) -> Filled:
+        """All of them as one."""
         spelled = [one if isinstance(one, Filled) else self._spelled(one) for one in conversations]
-        together = joined([one.ends for one in spelled])
-        own = np.frombuffer(together.ids, np.int64)
-        trained, ends_trained = (np.frombuffer(column, np.bool_) for column in together[1:])
+        if len(spelled) == 1:
+            return spelled[0]
         texts = list(chain.from_iterable([one.texts for one in spelled]))
-        ids, lengths = (self._beside if beside else self._tokenizer).encode_framed(texts, None, 0)
-        places = np.cumsum(lengths) - 1
-        bare = own < 0
-        ids[places] = np.where(bare, 0, own)
-        if bare.any():
-            keep = np.ones(len(ids), np.bool_)
-            keep[places[bare]] = False
-            ids, lengths = ids[keep], lengths - bare
-        ends = np.cumsum(lengths)
-        mask = np.repeat(trained, lengths)
-        mask[ends[~bare] - 1] = ends_trained[~bare]
-        sizes = np.fromiter(chain.from_iterable([one.sizes for one in spelled]), np.int64)
-        bounds = np.append(0, ends)[np.cumsum(sizes)]
-        return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
+        sizes = list(chain.from_iterable([one.sizes for one in spelled]))
+        return Filled(texts, joined([one.ends for one in spelled]), sizes)
 
     def _spelled(self, rendered: Rendered) -> Filled:
         special = self._specials
@@ -178,6 +180,25 @@ class Chat:
             last = max((i for i, trained in enumerate(by_role) if trained), default=-1)
             by_role = [i == last for i in range(len(messages))]
         return [own if message.train is None else message.train for own, message in zip(by_role, messages, strict=True)]
+
+
+def _batch(columns: Filled, encoded: tuple[Ids, Int64]) -> TokenBatch:
+    """The conversations whose texts, each with the id 0 behind it, were encoded."""
+    ids, lengths = encoded
+    own = np.frombuffer(columns.ends.ids, np.int64)
+    trained, ends_trained = (np.frombuffer(column, np.bool_) for column in columns.ends[1:])
+    places = np.cumsum(lengths) - 1
+    bare = own < 0
+    ids[places] = np.where(bare, 0, own)
+    if bare.any():
+        keep = np.ones(len(ids), np.bool_)
+        keep[places[bare]] = False
+        ids, lengths = ids[keep], lengths - bare
+    ends = np.cumsum(lengths)
+    mask = np.repeat(trained, lengths)
+    mask[ends[~bare] - 1] = ends_trained[~bare]
+    bounds = np.append(0, ends)[np.cumsum(columns.sizes, dtype=np.int64)]
+    return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
 
 
 def load_chat(

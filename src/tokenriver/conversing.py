@@ -1,11 +1,12 @@
 """Raw records -> encoded examples: each read by its shape, rendered by a template, encoded chunk by chunk.
 
-A record that gives no example is told of with the reason, and so is what was cut or left out of the others. Threads
-encode some chunks while the next is read and rendered, where the encoder does without the interpreter's lock.
+A record that gives no example is told of with the reason, and so is what was cut or left out of the others. Two
+threads encode some chunks while the next is read and rendered, where the encoder does without the interpreter's lock.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -20,8 +21,9 @@ from tokenriver.hashing import held_out
 from tokenriver.inputs import InputFile
 from tokenriver.lanes import in_lanes
 from tokenriver.messages import Message, Rendered
-from tokenriver.records import LONE_SURROGATE, Fault, Records, read_records
+from tokenriver.records import LONE_SURROGATE, Fault, Records, joined_records, read_records
 from tokenriver.spool import have_trained
+from tokenriver.steps import Steps
 from tokenriver.tally import ListingTally
 from tokenriver.types import Bools, Int64, Json, SourceOptions, TokenBatch
 
@@ -29,7 +31,12 @@ NOTHING = "nothing-to-train"
 TOO_LONG = "too-long"
 CUT_AWAY = "answer-cut-away"
 TRUNCATED = "truncated"
-EMPTY = TokenBatch(np.empty(0, np.uint32), np.empty(0, np.int64), np.empty(0, np.bool_))
+LANES = 2
+"""Threads that encode: one has the fast encoder, and one all else, its reference too."""
+BLOCKS = 2
+"""Blocks of an input that a third thread reads ahead."""
+TOGETHER = 3 << 19
+"""Stored bytes of rows that are encoded together, at least: two blocks."""
 
 
 class RecordReader(Protocol):
@@ -88,46 +95,57 @@ class _Made(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some rows of an input, and what of them is to be encoded."""
+    """Some rows of an input, and what was made of them."""
 
     source: int
     file: InputFile
-    rows: Records
+    records: Records
+    """Without the rows themselves, which are not needed any more."""
+    rows: int
+    """How many those were."""
     chunk: _Chunk
 
 
 def encode_records(
-    files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally, lanes: int
+    files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally, *, beside: bool
 ) -> Iterator[Examples]:
-    """The examples of all inputs, in order; so many threads encode. InputError for an input that cannot be read, or
-    whose shape is unknown; MismatchError if the fast encoder is not what its reference is."""
-    parts, lanes = _parts(files, chat, wanted, tally), lanes if chat.threaded else 0
-    encode, check = partial(_encoded, chat, lanes > 0), partial(chat.self_check, beside=lanes > 0)
-    for part, batch in in_lanes(parts, encode, check, lanes):
-        yield _ended(part, batch, wanted, tally)
+    """The examples of all inputs, in order; with `beside` threads encode. InputError for an input that cannot be read,
+    or whose shape is unknown; MismatchError if the fast encoder is not what its reference is."""
+    beside = beside and chat.threaded
+    check = partial(chat.self_check, beside=beside)
+    with closing(_parts(files, chat, wanted, tally, beside)) as parts:
+        for part, batch in in_lanes(parts, check, LANES if beside else 0):
+            yield _ended(part, batch, wanted, tally)
 
 
-def _parts(files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally) -> Iterator[_Part]:
+def _parts(
+    files: Sequence[InputFile], chat: Chat, wanted: Wanted, tally: ListingTally, beside: bool
+) -> Generator[tuple[_Part, Steps[TokenBatch]], None, None]:
+    encode = chat.in_steps if beside else partial(_in_one, chat)
     for source, file in enumerate(files):
         renderer = _Renderer(file, chat, wanted, tally)
-        for rows in read_records(file, SourceOptions(), partial(tally.raw, source)):
-            yield _Part(source, file, rows, renderer.chunk(rows))
+        read = read_records(file, SourceOptions(), partial(tally.raw, source), ahead=BLOCKS if beside else 0)
+        with closing(read) as several:
+            for records in joined_records(several, TOGETHER):
+                chunk = renderer.chunk(records)
+                part = _Part(source, file, replace(records, rows=()), len(records.rows), chunk)
+                yield part, encode(chunk.rendered)
 
 
-def _encoded(chat: Chat, beside: bool, part: _Part) -> TokenBatch:
-    return chat.encode(part.chunk.rendered, beside=beside) if part.chunk.rendered else EMPTY
+def _in_one(chat: Chat, rendered: Sequence[Rendered | Filled]) -> Steps[TokenBatch]:
+    return Steps((partial(chat.encode, rendered),))
 
 
 def _ended(part: _Part, batch: TokenBatch, wanted: Wanted, tally: ListingTally) -> Examples:
     """What stays of some rows, all of them counted."""
-    source, file, rows, chunk = part
-    tally.rows[source] += len(rows.rows)
-    if rows.mended:
-        tally.notes[LONE_SURROGATE] += rows.mended
+    source, file, records, rows, chunk = part
+    tally.rows[source] += rows
+    if records.mended:
+        tally.notes[LONE_SURROGATE] += records.mended
     keep, batch = _fitted(chunk, batch, wanted, tally)
     for place, fault in sorted(chunk.faults.items()):
-        tally.fault(file, rows.first + place, rows.offset_of(place), fault)
-    return Examples(source, selected(batch, keep), chunk.places[keep] + rows.first, chunk.held[keep])
+        tally.fault(file, records.first + place, records.offset_of(place), fault)
+    return Examples(source, selected(batch, keep), chunk.places[keep] + records.first, chunk.held[keep])
 
 
 class _Renderer:

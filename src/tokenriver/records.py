@@ -4,7 +4,8 @@ A row that is no object is not left out: it stands in its place as a `Fault`, so
 every fault is counted and listed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tokenriver import magic, registry
-from tokenriver.errors import InputError
+from tokenriver.ahead import run_ahead
+from tokenriver.errors import InputError, RiverError
 from tokenriver.inputs import InputFile
 from tokenriver.kinds import read_head
 from tokenriver.streams import read_blocks
@@ -26,6 +28,7 @@ TOO_LONG = "row-too-long"
 LINES = 2048
 OnRaw = Callable[[bytes], None]
 Progress = Callable[[int, int], None]
+Line = bytes | memoryview
 LoadRow = Callable[[bytes], tuple[object, str, bool]]
 ARRAY_BYTES = 1 << 30
 """A JSON array is read as a whole: this many bytes at most."""
@@ -60,12 +63,17 @@ class Records:
         return self.offset + next(iter(reversed([0, *accumulate(self.sizes[:place])])))
 
 
-def read_records(file: InputFile, options: SourceOptions, on_raw: OnRaw | None = None) -> Iterator[Records]:
+def read_records(
+    file: InputFile, options: SourceOptions, on_raw: OnRaw | None = None, *, ahead: int = 0
+) -> Generator[Records, None, None]:
     """All rows of an input that `find_inputs(..., arrays=True)` found; InputError for one that cannot be read. `on_raw`
-    is called with stored bytes of lines as they are read."""
-    if file.kind == "jsonl":
-        array = magic.is_array(read_head(file.path)[1])
-        yield from _of_array(file) if array else _of_lines(file, options, on_raw)
+    is called with stored bytes of lines as they are read. So many blocks of lines are read and unpacked `ahead`, by a
+    thread, which then calls `on_raw`, and which ends when this is closed."""
+    if file.kind == "jsonl" and magic.is_array(read_head(file.path)[1]):
+        yield from _of_array(file)
+    elif file.kind == "jsonl":
+        with closing(_blocks(file, on_raw)) as blocks, closing(run_ahead(blocks, ahead) if ahead else blocks) as given:
+            yield from _of_lines(options, given)
     elif file.kind == "parquet":
         first = 0
         for rows in registry.load("sources", "parquet").records(file.path):
@@ -96,10 +104,43 @@ def read_all(files: Sequence[InputFile], progress: Progress | None = None) -> It
             progress(done, total)
 
 
-def _of_lines(file: InputFile, options: SourceOptions, on_raw: OnRaw | None) -> Iterator[Records]:
+def joined_records(several: Iterable[Records], size: int) -> Iterator[Records]:
+    """The same rows, those of lines that follow on one another so many together that they have `size` bytes at least,
+    or are the last. An error comes behind the rows before it."""
+    held: list[Records] = []
+    stop = total = 0
+    try:
+        for some in several:
+            if held and (total >= size or some.offset < 0 or some.offset != stop):
+                yield _joined(held)
+                held, total = [], 0
+            held.append(some)
+            total += sum(some.sizes)
+            stop = some.offset + sum(some.sizes)
+    except RiverError:
+        if held:
+            yield _joined(held)
+        raise
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: Sequence[Records]) -> Records:
+    if len(held) == 1:
+        return held[0]
+    rows = [row for some in held for row in some.rows]
+    sizes = [size for some in held for size in some.sizes]
+    return Records(held[0].first, rows, held[0].offset, sizes, sum(some.mended for some in held))
+
+
+def _blocks(file: InputFile, on_raw: OnRaw | None) -> Generator[bytes, None, None]:
+    yield from read_blocks(file.path, file.compression, on_raw=on_raw)
+
+
+def _of_lines(options: SourceOptions, blocks: Iterator[bytes]) -> Iterator[Records]:
     source = registry.load("sources", "jsonl")
     first = 0
-    for offset, lines in source.lines(read_blocks(file.path, file.compression, on_raw=on_raw), options):
+    for offset, lines in source.lines(blocks, options):
         if not lines:
             yield Records(first, [Fault(TOO_LONG)], offset, [0])
             first += 1
@@ -111,7 +152,7 @@ def _of_lines(file: InputFile, options: SourceOptions, on_raw: OnRaw | None) -> 
             first, offset = first + len(run), offset + sum(sizes)
 
 
-def _parsed(load_row: LoadRow, lines: Sequence[bytes], limit: int) -> tuple[list[dict[str, Any] | Fault], int]:
+def _parsed(load_row: LoadRow, lines: Sequence[Line], limit: int) -> tuple[list[dict[str, Any] | Fault], int]:
     """The rows of some lines, and of how many a lone surrogate was mended."""
     loads = orjson.loads
     if max(map(len, lines)) <= limit:
@@ -126,10 +167,10 @@ def _parsed(load_row: LoadRow, lines: Sequence[bytes], limit: int) -> tuple[list
     return [row for row, _ in found], sum(mended for _, mended in found)
 
 
-def _one(load_row: LoadRow, line: bytes, limit: int) -> tuple[dict[str, Any] | Fault, bool]:
+def _one(load_row: LoadRow, line: Line, limit: int) -> tuple[dict[str, Any] | Fault, bool]:
     if len(line) > limit:
         return Fault(TOO_LONG), False
-    row, reason, mended = load_row(line)
+    row, reason, mended = load_row(bytes(line))
     if reason:
         return Fault(reason), False
     return (row, mended) if isinstance(row, dict) else (Fault(NOT_AN_OBJECT, type(row).__name__), False)

@@ -5,7 +5,6 @@
 A document of the corpus is one conversation, so that packing="best_fit", overflow="drop" gives rows of whole ones.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,10 +32,6 @@ LIKE = "sft-hdf5"
 OVERFLOW = ("drop", "truncate")
 SHARES = (0.0, 0.5, 0.9, 0.99, 1.0)
 DEV_FRACTION = 0.02
-MOST_WORKERS = 4
-"""Threads that one thread keeps busy by reading and rendering."""
-SMALL_INPUT = 8 << 20
-"""Stored bytes below which another encoder takes longer to load than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +72,8 @@ class _Request:
     name: str
     shard_tokens: int | None
     val_fraction: float
-    lanes: int
+    beside: bool
+    """Do threads encode beside the calling one?"""
 
 
 def sft(
@@ -111,10 +107,10 @@ def sft(
     of each input's first; `train` all assistant turns, or only the last; `reasoning`: is that trained too. An example
     of more than `max_length` ids is dropped or, with overflow "truncate", cut on the right, unless that leaves nothing
     to train on. `val_fraction` of the conversations, chosen by a hash, become the split val. `like="sft-hdf5"` writes
-    sft_packed.h5 and sft_dev_packed.h5 instead: rows of seq_len ids. `workers` is the number of threads that encode
-    (None: one a core, at most MOST_WORKERS, and one for small inputs; 0: the calling one); it changes nothing of the
-    result. Raises RiverError's children."""
-    _check(max_length, overflow, like, val_fraction)
+    sft_packed.h5 and sft_dev_packed.h5 instead: rows of seq_len ids. With `workers` 0 the calling thread does all; else
+    three more read ahead and encode, where the fast encoder is used; it changes nothing of the result. Raises
+    RiverError's children."""
+    _check(max_length, overflow, like, val_fraction, workers)
     found = _tokenizer(tokenizer, search)
     chat = load_chat(template, found, train=train, reasoning=reasoning, variables=template_options)
     folder = Path(out).absolute()
@@ -132,29 +128,24 @@ def sft(
     options |= {"kind": "sft", "name": name, "shard_tokens": shard_tokens, "like": like}
     plan = {**options, "plans": [make_plan(sources, options, found).digest]}
     share = DEV_FRACTION if val_fraction is None else val_fraction
-    limits, lanes = BadRows(on_bad, max_bad), _lanes(workers, sources)
-    request = _Request(folder, sources, chat, wanted, plan, limits, seq_len, name, shard_tokens, share, lanes)
+    limits = BadRows(on_bad, max_bad)
+    request = _Request(folder, sources, chat, wanted, plan, limits, seq_len, name, shard_tokens, share, workers != 0)
     return _packed(request) if like else _native(request)
 
 
-def _check(max_length: int | None, overflow: str, like: str | None, val_fraction: float | None) -> None:
+def _check(
+    max_length: int | None, overflow: str, like: str | None, val_fraction: float | None, workers: int | None
+) -> None:
     if overflow not in OVERFLOW:
         raise InputError(f"overflow: got {overflow!r}, expected one of {', '.join(OVERFLOW)}; choose one")
     if max_length is not None and max_length < 2:
         raise InputError(f"max_length: got {max_length}, expected at least 2; give a larger one")
     if like not in (None, LIKE):
         raise InputError(f"like: got {like!r}, expected {LIKE!r} or none; choose one")
+    if workers is not None and workers < 0:
+        raise InputError(f"workers: got {workers}, expected 0 or more; give 0 for one thread, or none")
     if val_fraction is not None and not 0 <= val_fraction < 1:
         raise InputError(f"val_fraction: got {val_fraction}, expected 0 or more and less than 1; give a share")
-
-
-def _lanes(workers: int | None, inputs: Sequence[InputFile]) -> int:
-    if workers is not None and workers < 0:
-        raise InputError(f"workers: got {workers}, expected 0 or more; give a number of threads, or none")
-    if workers is None:
-        small = sum(file.size for file in inputs) < SMALL_INPUT
-        return 1 if small else min(os.cpu_count() or 1, MOST_WORKERS)
-    return workers
 
 
 def _tokenizer(given: str | Path | Tokenizer, search: Sequence[str | Path]) -> Tokenizer:
@@ -165,7 +156,7 @@ def _fill(request: _Request, writer: ExampleWriter, tally: ListingTally) -> None
     """Give all examples to a writer, and see that there are enough."""
     kept = 0
     with tally:
-        for examples in encode_records(request.inputs, request.chat, request.wanted, tally, request.lanes):
+        for examples in encode_records(request.inputs, request.chat, request.wanted, tally, beside=request.beside):
             for split, here in (("train", ~examples.held), ("val", examples.held)):
                 records = examples.records[here]
                 if len(records):

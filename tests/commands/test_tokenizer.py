@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from command_line import tokenriver
 from small_builds import write_rows
 from tokenriver import comparing
 from tokenriver.commands.tokenizer import ACTIONS
+from tokenriver.steps import Steps
 from tokenriver.tokenizers._bpe import BpeTokenizer
 from tokenriver.types import Ids, Int64
 
@@ -119,6 +121,9 @@ def test_check_finds_differences(
 
         def letting_threads_run(self) -> "Wrong":
             return self
+
+        def in_steps(self, texts: list[bytes], after: int) -> Steps[tuple[Ids, Int64]]:
+            return Steps((partial(self.encode_framed, texts, None, after),))
 
     assert isinstance(good, BpeTokenizer)
     monkeypatch.setattr(comparing, "load_tokenizer", lambda *_, **__: replace(good, fast=Wrong()))

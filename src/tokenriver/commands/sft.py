@@ -35,7 +35,7 @@ ValFraction = Annotated[
     typer.Option("--val-fraction", metavar="F", help="Share of conversations for validation, chosen by a hash."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", help="Threads that encode (default: one a core, at most 4).")
+    int | None, typer.Option("--workers", metavar="N", help="0: one thread does all (default: more read and encode).")
 ]
 Like = Annotated[
     str | None, typer.Option("--like", metavar="SYSTEM", help="sft-hdf5: packed rows of --seq-len ids in two files.")

@@ -82,12 +82,11 @@ def parse(blocks: Iterator[bytes], options: SourceOptions, offset: int, *, first
         yield rows.take()
 
 
-def lines(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, list[bytes]]]:
+def lines(blocks: Iterator[bytes], options: SourceOptions) -> Iterator[tuple[int, list[Line]]]:
     """(byte offset of the first, consecutive lines) of a whole input; no lines at all stand for one that is longer than
     `max_row_bytes`."""
     _, blocks, offset = begin(blocks, 0, first=True)
-    for start, some in _lines(_sliced(blocks), offset, options.max_row_bytes):
-        yield start, [bytes(line) for line in some]
+    yield from _lines(_sliced(blocks), offset, options.max_row_bytes)
 
 
 def load_row(line: bytes) -> tuple[object, str, bool]:

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from tokenriver.errors import InputError
+from tokenriver.steps import Steps
 from tokenriver.tokenizers import _gate, _text
 from tokenriver.types import Ids, Int64
 
@@ -22,6 +23,8 @@ class Fast(Protocol):
 
     def letting_threads_run(self) -> "Fast":
         """The same, without the interpreter's lock while it encodes."""
+
+    def in_steps(self, texts: list[bytes], after: int) -> Steps[tuple[Ids, Int64]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ class BpeTokenizer:
         if self.fast is not None:
             return self.fast.encode_framed(rows, before, after)
         return _text.frame(*_text.flatten(self.reference(rows)), before, after)
+
+    def in_steps(self, texts: Sequence[str], after: int) -> Steps[tuple[Ids, Int64]]:
+        """What `encode_framed(texts, None, after)` does, with a fast encoder: its call, and the rest."""
+        assert self.fast is not None, "asked only of tokenizers that let threads run"
+        return self.fast.in_steps(_text.as_bytes(texts), after)
 
     def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
         """Compare unframed ids and lengths with the reference's; MismatchError shows the first difference."""

@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from gigatoken.gigatoken_rs import (
 )
 
 from tokenriver.errors import MismatchError
+from tokenriver.steps import Steps
 from tokenriver.tokenizers import _risk, _text
 from tokenriver.types import Ids, Int64
 
@@ -141,11 +143,20 @@ class FastEncoder(NamedTuple):
         serves one at a time, and the others prepare their texts."""
         return self._replace(turn=threading.Lock())
 
+    def in_steps(self, texts: list[bytes], after: int) -> Steps[tuple[Ids, Int64]]:
+        """What `encode_framed(texts, None, after)` does: the native call, and the rest."""
+        pieces, owners, windows = _cut(texts, _risky_spots(texts), self.whole)
+        joined = _MARKER.join([*pieces, b""])
+        return Steps((partial(self._encoded, joined), partial(self._parted, owners, windows, after)))
+
     def _ended(self, texts: list[bytes], risky: dict[int, list[int]], after: int) -> tuple[Ids, Int64]:
         """Ids and lengths of texts with the id `after` behind each. A risky text becomes several pieces for the native
         call; the reference's ids for the window between two pieces take the place of the marker there."""
         pieces, owners, windows = _cut(texts, risky, self.whole)
-        ids, marks = self._marked([*pieces, b""])
+        return self._parted(owners, windows, after, self._encoded(_MARKER.join([*pieces, b""])))
+
+    def _parted(self, owners: Int64, windows: dict[int, bytes], after: int, ids: Ids) -> tuple[Ids, Int64]:
+        marks = self._marks(ids, len(owners))
         lengths = np.diff(marks, prepend=-1)
         ids[marks] = after
         if not windows:
@@ -156,24 +167,30 @@ class FastEncoder(NamedTuple):
             parts += [ids[start:place], np.asarray(row, np.uint32)]
             start = place + 1
         lengths[behind] += np.fromiter(map(len, parts[1::2]), np.int64, len(behind)) - 1
-        first = np.searchsorted(owners, np.arange(len(texts)))
+        first = np.searchsorted(owners, np.arange(owners[-1] + 1))
         return np.concatenate([*parts, ids[start:]]), np.add.reduceat(lengths, first)
 
     def _marked(self, parts: list[bytes]) -> tuple[Ids, Int64]:
         """Ids of the parts with a marker's id between each two, and where those are."""
-        joined = _MARKER.join(parts)
+        ids = self._encoded(_MARKER.join(parts))
+        return ids, self._marks(ids, len(parts) - 1)
+
+    def _encoded(self, joined: bytes) -> Ids:
         if self.turn is None:
             ids: Ids = self.native().encode(joined)
         else:
             source = BytesSource([joined])  # given a list, it imports a large package to see if it is one of its arrays
             with self.turn:
                 ids = self.native().encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
+        return ids
+
+    def _marks(self, ids: Ids, expected: int) -> Int64:
         marks = np.flatnonzero(ids == self.marker)
-        if len(marks) != len(parts) - 1:
+        if len(marks) != expected:
             raise MismatchError(
-                f"fast encoder: got {len(marks)} markers back, expected {len(parts) - 1}; use the reference encoder"
+                f"fast encoder: got {len(marks)} markers back, expected {expected}; use the reference encoder"
             )
-        return ids, marks
+        return marks
 
 
 def _around(texts: list[bytes]) -> list[bytes]:
