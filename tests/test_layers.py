@@ -14,7 +14,6 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LADDER = (
     ("errors",),
     ("types", "registry", "files", "defaults", "recent", "steps"),
-    ("blocks",),
     (
         "lanes",
         "extents",

@@ -5,12 +5,11 @@ few operations on columns, whatever the number of extents; what is left in Pytho
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tokenriver.blocks import MIN_PIECES, Blocks, Bytes, blocks_of
 from tokenriver.types import PADDING, Ids, Int32, Int64
 
 # behind all extents lie zeros without an end, whose first has the number PADDING
@@ -27,21 +26,10 @@ class Cuts:
     begins: Int64
     ends: Int64
     upto: Int64
-    blocks: Blocks | None = None
-    least: int = 0
-    """From how many pieces on they are copied in blocks."""
 
-    def in_blocks(self) -> "Cuts":
-        """The same, where many pieces at a time are copied in blocks if that is quicker."""
-        blocks = blocks_of(self.views, self.which, self.begins, self.ends)
-        return self if blocks is None else replace(self, blocks=blocks, least=MIN_PIECES * blocks.num_views)
-
-    def joined(self, first: int, last: int, slack: int) -> Bytes:
-        """The bytes of the windows [first, last), end to end, and `slack` more of any value."""
-        begin, end = self.upto.item(first), self.upto.item(last)
-        if self.blocks is not None and end - begin >= self.least:
-            return self.blocks.joined(begin, end, slack)
-        return np.frombuffer(bytearray().join([*self.pieces(first, last), bytes(slack)]), np.uint8)
+    def joined(self, first: int, last: int, slack: int) -> bytearray:
+        """The bytes of the windows [first, last), end to end, and so many zeros."""
+        return bytearray().join([*self.pieces(first, last), bytes(slack)])
 
     def pieces(self, first: int, last: int) -> list[memoryview]:
         """The bytes of the windows [first, last)."""

@@ -134,12 +134,10 @@ class River:
         # of tiny extents a window has so many that nothing is gained
         if int(met[1].sum()) > MAX_PIECES:
             return None
-        cuts = self._extents.cut(starts, sizes, met)
-        # the pieces of one window lie side by side, so that slices of them are found sooner
-        return partial(self._cut_ids, cuts if windows else cuts.in_blocks())
+        return partial(self._cut_ids, self._extents.cut(starts, sizes, met))
 
     def _cut_ids(self, cuts: Cuts, first: int, last: int) -> Ids:
-        found: Ids = cuts.joined(first, last, self.dtype.itemsize).view(self.dtype)
+        found: Ids = np.frombuffer(cuts.joined(first, last, self.dtype.itemsize), self.dtype)
         if self._signed:
             _refuse_negative(found[:-1])
         return found

@@ -12,7 +12,6 @@ import naive_order
 import naive_packing
 from rivers import ArrayRiver
 from small_corpora import make_corpus
-from tokenriver import blocks, extents
 from tokenriver.batch import Batch
 from tokenriver.corpus import open_corpus
 from tokenriver.errors import LimitError
@@ -159,9 +158,7 @@ def test_a_corpus_in_shards_serves_what_an_array_does(
         wanted = list(Loader(array, **options))
     except LimitError:
         return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(extents, "MIN_PIECES", 1 if longer > 1 else blocks.MIN_PIECES)
-        found = list(Loader(open_corpus(folder), **options))
+    found = list(Loader(open_corpus(folder), **options))
     assert len(found) == len(wanted)
     for ours, theirs in zip(found, wanted, strict=True):
         for column in ("input_ids", "targets", "cu_seqlens", "position_ids", "loss_mask", "sample_ids"):
