@@ -212,14 +212,17 @@ class _Member:
         send(self._input, head | {"place": [start, size]})
 
     def _receive(self, run: _Run) -> None:
-        done = 0
+        done, ended = 0, False
         try:
             while (message := receive(self._output)) is not None:
+                if ended := "end" in message[0]:
+                    break
                 outcome = read_reply(*message)
                 done += 1
                 run.done(outcome)
                 self._room.release()
-            if (code := self._fates.code(self._number)) or done < len(self._sent):
+            code = 0 if ended else self._fates.code(self._number)
+            if code or done < len(self._sent):
                 self._died(run, done, code)
         except BaseException as error:
             run.fail(error)

@@ -51,6 +51,8 @@ def serve(stdin: IO[bytes], stdout: io.FileIO, load: Load, memory: int | None) -
                 desk.take(*message)
             except Exception as error:
                 committer.submit(report, stdout, error)
+    # its memory takes a while to be freed, which nobody needs to wait for
+    send(stdout, {"end": True})
 
 
 def keep_memory() -> None:
