@@ -1,7 +1,9 @@
 """Answers over one connection, in whatever pieces they come: the same head and bytes, or an error, and never a line
 that is used again where something is left on it."""
 
+import gc
 import itertools
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -190,3 +192,18 @@ def test_when_a_line_is_free() -> None:
     line = line_of(b"HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n")
     line.ask(b"ask")
     assert (body_of(line), line.is_free) == (b"", True)
+
+
+def test_a_closed_line_is_freed_without_a_search_for_garbage() -> None:
+    """Each has a buffer of its own, and a server that closes every connection costs one a file."""
+    line = line_of(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")
+    line.ask(b"ask")
+    assert body_of(line) == b"ab"
+    gone = weakref.ref(line)
+    gc.disable()
+    try:
+        line.close()
+        del line
+        assert gone() is None
+    finally:
+        gc.enable()

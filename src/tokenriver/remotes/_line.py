@@ -87,6 +87,7 @@ class Line:
 
     def close(self) -> None:
         self._keeps = False
+        self._parser = None  # it refers to the line: else only a search for garbage would free both, and the buffer
         self._connection.close()
 
     def _wait_for_head(self) -> Head:
