@@ -14,7 +14,7 @@ import pytest
 from loopback import Served, serving
 from tokenriver.errors import InputError
 from tokenriver.remotes import http
-from tokenriver.wire import Access, Answer, TryAgain
+from tokenriver.wire import Access, Answer, Store, TryAgain
 
 BODY = bytes(range(256)) * 40
 LONG = BODY * 1000
@@ -33,15 +33,20 @@ def take(answer: Answer, body: bytearray) -> None:
         body += data
 
 
+def ask(store: Store, url: str, times: int) -> None:
+    """Read the body some times, one after another."""
+    for _ in range(times):
+        answer = store.open(url, 0, None)
+        assert body_of(answer) == BODY
+        answer.close()
+
+
 def test_lines_are_used_again_and_a_redirect_keeps_its_own() -> None:
     with serving() as web:
         there = web.put("there", BODY)
         here = web.put("here", b"", *[{"status": 302, "headers": {"Location": there}}] * 3)
         store = http.open_store(Access())
-        for _ in range(3):
-            answer = store.open(here, 0, None)
-            assert body_of(answer) == BODY
-            answer.close()
+        ask(store, here, 3)
         assert len(web.clients) == 1
         store.open(there, 0, None).close()  # not read to its end
         store.open(there, 0, None).close()
@@ -171,6 +176,13 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSL
     return made, context
 
 
+def trust(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever this machine says of certificates and of hosts without a proxy."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+
+
 def test_https_with_a_certificate_that_is_known_and_one_that_is_not(
     certificate: tuple[Path, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,10 +192,7 @@ def test_https_with_a_certificate_that_is_known_and_one_that_is_not(
             http.open_store(Access()).open(f"https://localhost:{port}/", 0, None)
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
         store = http.open_store(Access())
-        for _ in range(2):
-            answer = store.open(f"https://localhost:{port}/", 0, None)
-            assert body_of(answer) == BODY
-            answer.close()
+        ask(store, f"https://localhost:{port}/", 2)
         with pytest.raises(InputError, match=r"cannot be asked for: .*CERTIFICATE_VERIFY_FAILED"):
             store.open(f"https://127.0.0.1:{port}/", 0, None)
         store.close()
@@ -194,16 +203,11 @@ def test_https_through_a_proxy(
     certificate: tuple[Path, ssl.SSLContext], encrypted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, context = certificate
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    trust(path, monkeypatch)
     with answering(context) as port, answering(context if encrypted else None) as proxy:
         monkeypatch.setenv("https_proxy", f"http{'s' * encrypted}://localhost:{proxy}")
         store = http.open_store(Access(trust_env=True))
-        for _ in range(2):
-            answer = store.open(f"https://localhost:{port}/", 0, None)
-            assert body_of(answer) == BODY
-            answer.close()
+        ask(store, f"https://localhost:{port}/", 2)
         store.close()
 
 
@@ -213,9 +217,7 @@ def test_what_comes_of_an_encrypted_answer_that_is_broken_off_is_of_the_file(
 ) -> None:
     """What lies in the system's buffers then is still encrypted."""
     path, context = certificate
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    trust(path, monkeypatch)
     with answering(context) as port, answering(context if way == "https" else None) as proxy:
         monkeypatch.setenv("https_proxy", f"{way}://localhost:{proxy}")
         store = http.open_store(Access(trust_env=way != "straight"))

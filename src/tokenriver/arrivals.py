@@ -31,10 +31,9 @@ def check_size(wanted: Download, size: int | None) -> None:
         )
 
 
-def refuse_page(wanted: Download, data: bytes | memoryview) -> None:
+def refuse_page(wanted: Download, head: bytes) -> None:
     """Servers give pages for people, and stores of large files their pointers, under the name of the data."""
-    head = bytes(data[:PAGE])
-    text = head.lstrip().lower()
+    text = head[:PAGE].lstrip().lower()
     if text.startswith((b"<!doctype html", b"<html")) and not wanted.path.name.endswith((".html", ".htm")):
         raise InputError(f"{shown(wanted.url)}: got a web page, expected data; check the address in a browser")
     if head.startswith(b"version https://git-lfs.github.com/spec/"):

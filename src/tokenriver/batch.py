@@ -201,9 +201,7 @@ class Batch:
             if self._stretch.runs.chained:
                 self._known = edges_of_documents(self.document_ids)
             else:
-                first = self._index * self._stretch.course.micro_batch
-                begins = self._stretch.runs.edges(first, first + self._filled)
-                self._known = edges_of_runs(begins, self._filled, rows, width)
+                self._known = edges_of_runs(self._packed(), rows, width)
         return self._known
 
     def _packed(self) -> Runs:

@@ -145,16 +145,22 @@ class Runs:
 
     def cells(self, first: int, last: int) -> "Runs":
         """The runs of the cells [first, last)."""
-        begin = self.ends.item(first - 1) if first else 0
-        here = slice(begin, self.ends.item(last - 1) if last else 0)
-        ends, upto = self.ends[first:last] - begin, self.upto[first:last] - (self.upto.item(first - 1) if first else 0)
-        return Runs(ends, self.starts[here], self.sizes[here], self.edges(first, last), upto, self.chained)
+        here = slice(before(self.ends, first), before(self.ends, last))
+        filled = slice(before(self.upto, first), before(self.upto, last))
+        begins = self.begins[filled]
+        return Runs(
+            self.ends[first:last] - here.start,
+            self.starts[here],
+            self.sizes[here],
+            begins - begins[:1],
+            self.upto[first:last] - filled.start,
+            self.chained,
+        )
 
-    def edges(self, first: int, last: int) -> Int64:
-        """Where the runs of the cells [first, last) begin in these cells, flattened, without the empty ones."""
-        here = slice(self.upto.item(first - 1) if first else 0, self.upto.item(last - 1) if last else 0)
-        begins = self.begins[here]
-        return begins - begins[0] if len(begins) else begins
+
+def before(counts: Int64, cell: int) -> int:
+    """What the running counts of the cells say of those before one."""
+    return counts.item(cell - 1) if cell else 0
 
 
 def _runs(packing: Packing, rows: Int64) -> Runs:

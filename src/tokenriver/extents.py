@@ -62,10 +62,7 @@ class Extents:
     def met(self, starts: Int64, n: Int64 | int) -> tuple[Int64, Int64]:
         """(number of the first extent, number of extents) that each window meets."""
         stops = starts + n
-        if len(self) == 1:
-            first, last = np.zeros_like(starts), np.zeros_like(starts)
-        else:
-            first, last = self.ends.searchsorted(starts, "right"), self.ends.searchsorted(stops, "left")
+        first, last = self.ends.searchsorted(starts, "right"), self.ends.searchsorted(stops, "left")
         if len(starts) and starts.item(starts.argmin()) < 0:
             padded = starts < 0
             first[padded] = last[padded] = len(self)

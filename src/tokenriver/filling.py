@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tokenriver.course import Course, Runs
+from tokenriver.course import Course, Runs, before
 from tokenriver.river import narrow
 from tokenriver.types import IGNORE, Ids, Int64, River
 
@@ -61,7 +61,7 @@ class Filling:
                     buffer[line, width - padding : width] = FILLER_ID
                     targets[line, length - padding :] = IGNORE
             if masks is not None:
-                runs, begin = self._runs.cells(first, last), self._begin(first)
+                runs, begin = self._runs.cells(first, last), before(self._runs.ends, first)
                 trained = None if self._trains is None else self._trains(begin, begin + len(runs.starts))
                 masks.on_runs(runs.starts, runs.sizes, targets[:filled], trained, chained=runs.chained)
         buffer[filled:] = FILLER_ID
@@ -69,17 +69,13 @@ class Filling:
 
     def _ids(self, first: int, last: int) -> Ids:
         """The ids that fill some cells, and one cell more."""
-        begin, end = self._begin(first), self._begin(last)
+        begin, end = before(self._runs.ends, first), before(self._runs.ends, last)
         if self._cut is not None:
             return self._cut(begin, end)
         starts, sizes = self._runs.starts[begin:end], self._runs.sizes[begin:end]
         ids = np.empty(int(sizes.sum()) + 1, np.int64)
         self._course.river.take(starts, sizes, ids[:-1])
         return ids
-
-    def _begin(self, cell: int) -> int:
-        """The first run of a cell."""
-        return self._runs.ends.item(cell - 1) if cell else 0
 
     def _follow(self, first: int, last: int, ids: Ids) -> None:
         """Put in the last target of each span of some cells."""

@@ -156,7 +156,7 @@ class PartFile:
                     files.system.close(fd)
 
     def _take_up(self) -> None:
-        self._left = os.path.exists(f"{self.part}.journal")
+        self._left = self._journal_path.exists()
         if not self._left:
             return
         try:

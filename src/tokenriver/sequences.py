@@ -40,13 +40,9 @@ def edges_of_documents(documents: Int64) -> Int64:
     return np.append(np.flatnonzero(first), documents.size)
 
 
-def edges_of_runs(begins: Int64, filled: int, rows: int, width: int) -> Int64:
-    """Edges of the sequences in the flattened rows, of which the first `filled` are made of runs that begin there; the
-    others are filler."""
-    edges = np.empty(len(begins) + rows - filled + 1, np.int64)
-    edges[: len(begins)] = begins
-    edges[len(begins) :] = range(filled * width, (rows + 1) * width, width)
-    return edges
+def edges_of_runs(runs: Runs, rows: int, width: int) -> Int64:
+    """Edges of the sequences in the flattened rows; those behind the runs' rows are filler."""
+    return np.append(runs.begins, np.arange(len(runs.ends), rows + 1) * width)
 
 
 def causal_blocks(edges: Int64, rows: int, width: int) -> Bools:
