@@ -1,6 +1,8 @@
 """Conversations for tests of chat templates: a tokenizer with every template's special tokens, hostile contents."""
 
+import atexit
 import random
+import shutil
 import tempfile
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -43,4 +45,5 @@ def toy_file() -> Path:
     tokens = [added(size + i, name, special=True) for i, name in enumerate(SPECIALS)]
     tokens += [added(size + len(SPECIALS) + i, name) for i, name in enumerate(PLAIN_ADDED)]
     folder = Path(tempfile.mkdtemp(prefix="tokenriver-toy-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return write(folder, byte_level(split=QWEN_SPLIT, added_tokens=tokens))

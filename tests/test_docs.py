@@ -55,7 +55,7 @@ def test_every_command_line_in_the_documents_parses(command: str) -> None:
 
 def test_the_tree_names_every_room() -> None:
     tree = README.partition("## The tree")[2].partition("\n## ")[0]
-    named = set(re.findall(r"^      ([a-z_]+(?:\.py|/))", tree, re.MULTILINE))
+    named = set(re.findall(r"^      ([a-z0-9_]+(?:\.py|/))", tree, re.MULTILINE))
     source = ROOT / "src" / "tokenriver"
     rooms = {path.name for path in source.glob("*.py") if not path.name.startswith("__")}
     rooms |= {f"{path.parent.name}/" for path in source.glob("*/__init__.py")}

@@ -13,7 +13,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # a room imports only from rooms in lines above its own; a folder is one room
 LADDER = (
     ("errors",),
-    ("types", "registry", "files", "defaults", "recent", "steps"),
+    ("types", "registry", "files", "defaults", "recent", "steps", "utf8", "garbage"),
     (
         "lanes",
         "extents",

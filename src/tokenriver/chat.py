@@ -19,7 +19,7 @@ import orjson
 
 from tokenriver import registry
 from tokenriver.errors import InputError, refuse_name
-from tokenriver.forms import Filled, Form, Talks, form_of, joined, marks, spell
+from tokenriver.forms import Filled, Form, Talks, fill, form_of, joined, marks, spell
 from tokenriver.messages import BOS, EOS, SPECIAL, Message, Rendered, Template
 from tokenriver.steps import Steps
 from tokenriver.types import Ids, Int64, Json, TokenBatch, Tokenizer
@@ -110,37 +110,38 @@ class Chat:
 
     def fill(self, talks: Talks) -> Filled | None:
         """What `render` makes of conversations of texts alone, sooner; None where only `render` can tell."""
-        forms = self._forms
-        texts, used = list[str](), list[Form]()
-        for roles, contents in talks.each():
-            form = forms.get(roles) or self._form(roles)
+        numbers: dict[tuple[str, ...], int] = {}
+        which = [numbers.setdefault(roles, len(numbers)) for roles in talks.each_roles()]
+        forms: list[Form] = []
+        for roles in numbers:
+            form = self._forms.get(roles) or self._form(roles)
             if form is None:
                 return None
-            used.append(form)
-            texts += form.fill(contents)
-        return Filled(texts, joined(form.ends for form in used), [len(form.texts) for form in used])
+            forms.append(form)
+        return fill(forms, which, talks.contents)
 
     def encode(self, conversations: Sequence[Rendered | Filled]) -> TokenBatch:
         """Ids of k rendered conversations, their lengths, and which ids are trained."""
-        columns = self._columns(conversations)
-        return _batch(columns, self._tokenizer.encode_framed(columns.texts, None, 0))
+        filled = self._filled(conversations)
+        return _batch(filled, self._tokenizer.encode_framed(filled.texts, None, 0))
 
     def in_steps(self, conversations: Sequence[Rendered | Filled]) -> Steps[TokenBatch]:
         """What `encode` does, for a `threaded` chat: two steps, of which the first keeps no lock of the interpreter's,
         and the second seldom."""
         assert self._in_steps is not None, "the chat is threaded"
-        columns = self._columns(conversations)
-        encode, part = self._in_steps(columns.texts, 0).steps
-        return Steps((encode, lambda ids: _batch(columns, part(ids))))
+        filled = self._filled(conversations)
+        foreign = np.flatnonzero(~np.frombuffer(filled.columns.plain, np.bool_)).tolist()
+        encode, part = self._in_steps(filled.texts, foreign, 0).steps
+        return Steps((encode, lambda ids: _batch(filled, part(ids))))
 
-    def _columns(self, conversations: Sequence[Rendered | Filled]) -> Filled:
+    def _filled(self, conversations: Sequence[Rendered | Filled]) -> Filled:
         """All of them as one."""
         spelled = [one if isinstance(one, Filled) else self._spelled(one) for one in conversations]
         if len(spelled) == 1:
             return spelled[0]
         texts = list(chain.from_iterable([one.texts for one in spelled]))
         sizes = list(chain.from_iterable([one.sizes for one in spelled]))
-        return Filled(texts, joined([one.ends for one in spelled]), sizes)
+        return Filled(texts, joined([one.columns for one in spelled]), sizes)
 
     def _spelled(self, rendered: Rendered) -> Filled:
         special = self._specials
@@ -182,11 +183,13 @@ class Chat:
         return [own if message.train is None else message.train for own, message in zip(by_role, messages, strict=True)]
 
 
-def _batch(columns: Filled, encoded: tuple[Ids, Int64]) -> TokenBatch:
+def _batch(filled: Filled, encoded: tuple[Ids, Int64]) -> TokenBatch:
     """The conversations whose texts, each with the id 0 behind it, were encoded."""
     ids, lengths = encoded
-    own = np.frombuffer(columns.ends.ids, np.int64)
-    trained, ends_trained = (np.frombuffer(column, np.bool_) for column in columns.ends[1:])
+    own = np.frombuffer(filled.columns.ends, np.int64)
+    trained, ends_trained = (
+        np.frombuffer(column, np.bool_) for column in (filled.columns.trained, filled.columns.ends_trained)
+    )
     places = np.cumsum(lengths) - 1
     bare = own < 0
     ids[places] = np.where(bare, 0, own)
@@ -197,7 +200,7 @@ def _batch(columns: Filled, encoded: tuple[Ids, Int64]) -> TokenBatch:
     ends = np.cumsum(lengths)
     mask = np.repeat(trained, lengths)
     mask[ends[~bare] - 1] = ends_trained[~bare]
-    bounds = np.append(0, ends)[np.cumsum(columns.sizes, dtype=np.int64)]
+    bounds = np.append(0, ends)[np.cumsum(filled.sizes, dtype=np.int64)]
     return TokenBatch(ids, np.diff(bounds, prepend=0), mask)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tokenriver.errors import RiverError
 from tokenriver.steps import Steps
 
-AHEAD = 2
+AHEAD = 10
 """Items that wait for a thread, so that none of them waits for the stream."""
 Item = TypeVar("Item")
 Made = TypeVar("Made")

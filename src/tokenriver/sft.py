@@ -19,6 +19,7 @@ from tokenriver.conversing import Wanted, encode_records, selected
 from tokenriver.corpus import Corpus, open_corpus
 from tokenriver.defaults import TOKENIZER
 from tokenriver.errors import InputError
+from tokenriver.garbage import searched_seldom
 from tokenriver.inputs import InputFile, find_inputs
 from tokenriver.limits import BadRows
 from tokenriver.manifest import BUILD_FOLDER, Manifest, tokenizer_info
@@ -155,7 +156,7 @@ def _tokenizer(given: str | Path | Tokenizer, search: Sequence[str | Path]) -> T
 def _fill(request: _Request, writer: ExampleWriter, tally: ListingTally) -> None:
     """Give all examples to a writer, and see that there are enough."""
     kept = 0
-    with tally:
+    with tally, searched_seldom():
         for examples in encode_records(request.inputs, request.chat, request.wanted, tally, beside=request.beside):
             for split, here in (("train", ~examples.held), ("val", examples.held)):
                 records = examples.records[here]

@@ -122,7 +122,7 @@ def test_check_finds_differences(
         def letting_threads_run(self) -> "Wrong":
             return self
 
-        def in_steps(self, texts: list[bytes], after: int) -> Steps[tuple[Ids, Int64]]:
+        def in_steps(self, texts: list[bytes], foreign: list[int], after: int) -> Steps[tuple[Ids, Int64]]:
             return Steps((partial(self.encode_framed, texts, None, after),))
 
     assert isinstance(good, BpeTokenizer)

@@ -102,8 +102,25 @@ def test_contents_in_their_forms_give_what_rendering_gives(name: str, draw: rand
             continue
         assert (filled is not None) == (name in ("chatml", "plain"))
         mixed.append(filled if filled and draw.random() < 0.8 else rendered[-1])
-    expected, found = chat.encode(rendered), chat.encode(mixed)
-    for theirs, ours in zip(astuple(expected), astuple(found), strict=True):
+    _same(chat.encode(mixed), chat.encode(rendered))
+
+
+@pytest.mark.parametrize("name", ["chatml", "plain"])
+@settings(max_examples=20)
+@given(draw=DRAW)
+def test_many_conversations_are_put_into_their_forms_at_once(name: str, draw: random.Random) -> None:
+    chat = load_chat(name, TOY, train=draw.choice(TRAIN))
+    talks = [talk(draw, chat.roles or ()) for _ in range(draw.randrange(1, 30))]
+    roles, contents = (tuple(getattr(m, what) for one in talks for m in one) for what in ("role", "content"))
+    filled = chat.fill(Talks(roles, contents, [len(one) for one in talks]))
+    assert filled is not None
+    _same(chat.encode([filled]), chat.encode([chat.render(one) for one in talks]))
+    plain = np.frombuffer(filled.columns.plain, np.bool_)
+    assert plain.tolist() == [text.isascii() for text in filled.texts]
+
+
+def _same(found: TokenBatch, expected: TokenBatch) -> None:
+    for ours, theirs in zip(astuple(found), astuple(expected), strict=True):
         assert ours.dtype == theirs.dtype
         assert ours.tolist() == theirs.tolist()
 

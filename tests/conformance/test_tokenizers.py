@@ -88,7 +88,8 @@ def test_other_threads_may_run_meanwhile(tokenizer: Tokenizer) -> None:
         assert [column.dtype for column in ours] == [column.dtype for column in theirs]
     assert [len(column) for column in beside.encode_batch([b""])] == [0, 1]
     for texts in (TEXTS, [TEXTS[0]], [b""], []):
-        ours = beside.in_steps([text.decode() for text in texts], 7).run()
+        foreign = [i for i, text in enumerate(texts) if not text.isascii()]
+        ours = beside.in_steps(texts, foreign, 7).run()
         theirs = tokenizer.encode_framed(texts, None, 7)
         assert [column.tolist() for column in ours] == [column.tolist() for column in theirs]
 

@@ -10,6 +10,7 @@ from tokenriver.errors import InputError
 from tokenriver.steps import Steps
 from tokenriver.tokenizers import _gate, _text
 from tokenriver.types import Ids, Int64
+from tokenriver.utf8 import as_bytes
 
 ENCODERS = ("fast", "reference")
 Reference = Callable[[Sequence[bytes]], list[list[int]]]
@@ -24,7 +25,7 @@ class Fast(Protocol):
     def letting_threads_run(self) -> "Fast":
         """The same, without the interpreter's lock while it encodes."""
 
-    def in_steps(self, texts: list[bytes], after: int) -> Steps[tuple[Ids, Int64]]: ...
+    def in_steps(self, texts: list[bytes], foreign: list[int], after: int) -> Steps[tuple[Ids, Int64]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +77,18 @@ class BpeTokenizer:
         self, texts: Sequence[bytes] | Sequence[str], before: int | None, after: int | None
     ) -> tuple[Ids, Int64]:
         """encode_batch with an id before and/or after every text; lengths count them."""
-        rows = _text.as_bytes(texts)
+        rows = as_bytes(texts)
         if not rows:
             return np.empty(0, dtype=np.uint32), np.empty(0, dtype=np.int64)
         if self.fast is not None:
             return self.fast.encode_framed(rows, before, after)
         return _text.frame(*_text.flatten(self.reference(rows)), before, after)
 
-    def in_steps(self, texts: Sequence[str], after: int) -> Steps[tuple[Ids, Int64]]:
-        """What `encode_framed(texts, None, after)` does, with a fast encoder: its call, and the rest."""
+    def in_steps(self, texts: list[bytes], foreign: list[int], after: int) -> Steps[tuple[Ids, Int64]]:
+        """What `encode_framed(texts, None, after)` does, with a fast encoder: its call, and the rest. `foreign` are the
+        numbers of the texts that are not ASCII: a str knows that, and bytes have to be looked at."""
         assert self.fast is not None, "asked only of tokenizers that let threads run"
-        return self.fast.in_steps(_text.as_bytes(texts), after)
+        return self.fast.in_steps(texts, foreign, after)
 
     def check(self, texts: Sequence[bytes], ids: Ids, lengths: Int64) -> None:
         """Compare unframed ids and lengths with the reference's; MismatchError shows the first difference."""

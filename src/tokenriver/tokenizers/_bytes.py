@@ -8,6 +8,7 @@ import numpy as np
 
 from tokenriver.tokenizers import _pieces, _text
 from tokenriver.types import Ids, Int64
+from tokenriver.utf8 import as_bytes, clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,11 @@ class ByteTokenizer:
 
     def encode(self, text: str) -> Ids:
         """The UTF-8 bytes of one text as uint32 (n,); lone surrogates become U+FFFD."""
-        return self._ids(_text.clean(text))
+        return self._ids(clean(text))
 
     def encode_batch(self, texts: Sequence[bytes] | Sequence[str]) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k texts and their lengths in bytes, int64 (k,)."""
-        rows = _text.as_bytes(texts)
+        rows = as_bytes(texts)
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         return self._ids(b"".join(rows)), lengths
 

@@ -143,9 +143,10 @@ class FastEncoder(NamedTuple):
         serves one at a time, and the others prepare their texts."""
         return self._replace(turn=threading.Lock())
 
-    def in_steps(self, texts: list[bytes], after: int) -> Steps[tuple[Ids, Int64]]:
-        """What `encode_framed(texts, None, after)` does: the native call, and the rest."""
-        pieces, owners, windows = _cut(texts, _risky_spots(texts), self.whole)
+    def in_steps(self, texts: list[bytes], foreign: list[int], after: int) -> Steps[tuple[Ids, Int64]]:
+        """What `encode_framed(texts, None, after)` does: the native call, and the rest. `foreign` are the numbers of
+        the texts that are not ASCII."""
+        pieces, owners, windows = _cut(texts, _spots_among(texts, foreign), self.whole)
         joined = _MARKER.join([*pieces, b""])
         return Steps((partial(self._encoded, joined), partial(self._parted, owners, windows, after)))
 
@@ -202,7 +203,11 @@ def _around(texts: list[bytes]) -> list[bytes]:
 
 def _risky_spots(texts: list[bytes]) -> dict[int, list[int]]:
     """Offsets of risky characters by number of the text; ASCII texts, which are most, cost one look."""
-    foreign = [i for i, plain in enumerate(map(bytes.isascii, texts)) if not plain]
+    return _spots_among(texts, [i for i, plain in enumerate(map(bytes.isascii, texts)) if not plain])
+
+
+def _spots_among(texts: list[bytes], foreign: list[int]) -> dict[int, list[int]]:
+    """The same, where it is known which texts are not ASCII."""
     spots = _risk.find(b"".join([texts[i] for i in foreign])) if foreign else _NONE
     if not len(spots):
         return {}

@@ -1,31 +1,11 @@
 """Texts in, framed ids out: the small array work that every tokenizer shares."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from tokenriver.errors import InputError
 from tokenriver.types import Ids, Int64
-
-
-def clean(text: str) -> bytes:
-    """UTF-8 of a text; a surrogate pair becomes its character and a lone surrogate U+FFFD, as tiktoken does it."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def as_bytes(texts: Sequence[bytes] | Sequence[str]) -> list[bytes]:
-    """Texts as UTF-8; bytes pass as they are."""
-    given: Sequence[Any] = texts
-    if given and isinstance(given[0], str):
-        try:
-            return [str.encode(text) for text in given]
-        except (TypeError, UnicodeEncodeError):
-            pass  # of both kinds, or with lone surrogates
-    return [text if isinstance(text, bytes) else clean(text) for text in texts]
 
 
 def as_text(text: bytes) -> str:

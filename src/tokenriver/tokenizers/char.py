@@ -18,6 +18,7 @@ from tokenriver.errors import InputError
 from tokenriver.storage import WrittenFile
 from tokenriver.tokenizers import _pieces, _text
 from tokenriver.types import Ids, Int32, Int64
+from tokenriver.utf8 import as_bytes
 
 SUFFIXES = (".pkl",)
 ASCII = 128
@@ -52,7 +53,7 @@ class CharTokenizer:
     def encode_batch(self, texts: Sequence[bytes] | Sequence[str]) -> tuple[Ids, Int64]:
         """Flat uint32 ids of k texts and their lengths in characters, int64 (k,). InputError names the first character
         outside the vocabulary, and where it stands."""
-        rows = [_text.as_text(text) for text in _text.as_bytes(texts)]
+        rows = [_text.as_text(text) for text in as_bytes(texts)]
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         joined = "".join(rows)
         ids = np.empty(len(joined), np.int32)
