@@ -93,10 +93,13 @@ class AtomicFile:
     """A file that appears under its name complete and on disk, or not at all.
 
     Use as a context manager: leaving the block commits, leaving it by an exception removes the temporary file.
-    `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`)."""
+    `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`). One that is not
+    `lasting` is not waited for: when the power is lost soon after, it may be gone or hold anything, so whoever reads it
+    then must know its digest."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, lasting: bool = True) -> None:
         self.path = path
+        self._lasting = lasting
         self.num_bytes = 0
         self._hash = hashlib.sha256()
         self._temporary = temporary_name(path)
@@ -153,13 +156,14 @@ class AtomicFile:
 
     def commit(self, *, synced: bool = False) -> None:
         """Give the file its name, complete and on disk; `synced`: nothing was written since `sync`."""
-        if not synced:
+        if self._lasting and not synced:
             self.sync()
         with naming(self.path, "write"):
             fd, self._fd = self._fd, -1
             system.close(fd)
             system.replace(self._temporary, self.path)
-        sync_folder(self.path.parent)
+        if self._lasting:
+            sync_folder(self.path.parent)
 
     def discard(self) -> None:
         with suppress(OSError):
@@ -218,9 +222,9 @@ def _progress(count: int) -> int:
     return count
 
 
-def write_atomic(path: Path, data: Buffer) -> None:
+def write_atomic(path: Path, data: Buffer, *, lasting: bool = True) -> None:
     """Write a small file by the commit protocol."""
-    with AtomicFile(path) as file:
+    with AtomicFile(path, lasting=lasting) as file:
         file.write(data)
 
 

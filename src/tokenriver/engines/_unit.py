@@ -59,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A unit whose part and receipt are on the disk."""
+    """A unit whose part and receipt are written."""
 
     receipt: Receipt
     sample: Sample
@@ -117,7 +117,7 @@ class _Progress:
 def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadable:
     """Do one unit up to, not including, the commit of its part."""
     progress, sieve = _Progress(), Sieve(work.filters.rules())
-    file = AtomicFile(part_path(work.folder, job.key))
+    file = AtomicFile(part_path(work.folder, job.key), lasting=False)
     try:
         for group in map(sieve.by_text, _regroup(_batches(job, work, progress), progress)):
             if group.texts:
