@@ -198,12 +198,6 @@ def test_listings_are_sorted_by_bytes(tmp_path: Path) -> None:
         files.list_folder(tmp_path / "missing")
 
 
-def test_free_space_is_that_of_the_nearest_folder(tmp_path: Path) -> None:
-    here = files.free_bytes(tmp_path / "not" / "there" / "yet")
-    status = os.statvfs(tmp_path)
-    assert 0 <= here <= status.f_blocks * status.f_frsize
-
-
 def test_digest_of_a_file(tmp_path: Path) -> None:
     data = bytes(range(256)) * 9000
     (tmp_path / "a").write_bytes(data)

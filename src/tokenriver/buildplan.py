@@ -14,10 +14,11 @@ import orjson
 
 from tokenriver.defaults import CHARACTERS, SHARD_TOKENS, TOKENIZER, UNIT_BYTES
 from tokenriver.errors import InputError, LimitError, MismatchError
-from tokenriver.files import free_bytes, list_folder
+from tokenriver.files import list_folder
 from tokenriver.filtering import NO_FILTERS, Filters
 from tokenriver.inputs import InputFile
 from tokenriver.manifest import BUILD_FOLDER, Manifest
+from tokenriver.room import free_bytes
 from tokenriver.types import SourceOptions, Tokenizer
 from tokenriver.units import Lot, file_edges
 

@@ -1,8 +1,9 @@
 """Shards begun while units are still being encoded: a head start for assembly, and nothing that it depends on.
 
 Where a shard ends is known long before the build does (see `assembly.shard_targets`), so a thread copies finished parts
-into the shards' temporary files in plan order. Assembly takes such a file over, cuts it or appends to it, and compares
-it with the parts as if it had written it itself; without the head start it writes the same bytes.
+into the shards' temporary files in plan order, and the disk begins with them at once. Assembly takes such a file over,
+cuts it or appends to it, and compares it with the parts as if it had written it itself; without the head start it
+writes the same bytes.
 """
 
 import threading
@@ -20,10 +21,6 @@ from tokenriver.feeding import Feeder
 from tokenriver.files import AtomicFile, naming
 from tokenriver.parts import Receipt, part_path, read_documents
 from tokenriver.shards import HEADER_BYTES, Begun, shard_path
-
-SYNC_BYTES = 32 << 20
-"""After so much the disk is waited for, so that little is left to wait for at the end; each time costs processor time,
-whatever there is to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +48,8 @@ class EarlyShards:
         self._waiting: list[tuple[Receipt, Segment]] = []
         self._seen = 0
         self._written = 0
-        self._synced = 0
-        """Of what was written, the ids that are surely on the disk."""
         self._target = 0
         """Where the last shard ends, or would; reached if it is not above what was written."""
-        self._ending = False
-        """From here on whoever takes a shard over waits for the disk, and does something else meanwhile."""
         self._thread = threading.Thread(target=self._run, name="tokenriver-early", daemon=True)
         if options is not None:
             self._thread.start()
@@ -70,7 +63,6 @@ class EarlyShards:
 
     def finish(self) -> dict[Path, Begun]:
         """Stop, and hand over what was begun, by the shard's path."""
-        self._ending = True
         if self._thread.is_alive():
             self._todo.put(None)
             self._thread.join()
@@ -133,9 +125,8 @@ class EarlyShards:
             segment = head
         path = part_path(self._feeder.work.folder, receipt.key)
         with naming(path, "read"), path.open("rb", buffering=0) as part:
+            begin = begun.file.num_bytes
             begun.file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
         self._written += segment.stop - segment.start
         self._begun[-1] = replace(begun, num_ids=begun.num_ids + segment.stop - segment.start)
-        if (self._written - self._synced) * self._item >= SYNC_BYTES and not self._ending:
-            begun.file.sync()
-            self._synced = self._written
+        begun.file.hurry(begin)

@@ -100,11 +100,9 @@ class PartFile:
             self.keep()
 
     def hurry(self) -> None:
-        """Let the disk begin with what came, so that there is less to wait for in the end: pages that are not written
-        yet are not given up by this, they are written."""
-        if hasattr(os, "posix_fadvise"):
-            with naming(self.path, "write"):
-                os.posix_fadvise(self._fd, self._begun, self.num_bytes - self._begun, os.POSIX_FADV_DONTNEED)
+        """Let the disk begin with what came, so that there is less to wait for in the end."""
+        with naming(self.path, "write"):
+            files.system.hurry(self._fd, self._begun, self.num_bytes - self._begun)
         self._begun = self.num_bytes
 
     def keep(self) -> None:

@@ -10,6 +10,14 @@ MOST = 256 << 20
 """Bytes after which a disk is asked again: others write to it too."""
 
 
+def free_bytes(folder: Path) -> int:
+    """Bytes that an ordinary user can still write below `folder` (or its nearest existing parent)."""
+    while not folder.exists() and folder.parent != folder:
+        folder = folder.parent
+    with files.naming(folder, "ask for free space"):
+        return files.system.free_bytes(folder)
+
+
 class Room:
     """The room in some folders, shared by all threads."""
 
@@ -24,7 +32,7 @@ class Room:
         with self._lock:
             left = self._left.get(folder, 0)
             if size > left:
-                free = files.free_bytes(folder)
+                free = free_bytes(folder)
                 if size > free:
                     raise LimitError(f"{path}: free space: got {free} bytes, expected {size}; free some and run again")
                 left = max(size, min(free, MOST))

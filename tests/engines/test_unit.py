@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from small_builds import EOS, framed, some_texts, write_rows
-from tokenriver.engines._unit import Done, Finished, Job, Unreadable, Work, run_unit
+from tokenriver.engines._unit import Done, Job, Unreadable, Work, run_unit
 from tokenriver.errors import LimitError
 from tokenriver.hashing import held_out
 from tokenriver.parts import part_path, read_documents, read_receipt
@@ -31,8 +31,8 @@ def a_lot(*paths: Path) -> Lot:
 
 def done(job: Job, work: Work, tokenizer: Tokenizer | None = None) -> Done:
     unit = run_unit(job, work, tokenizer or BYTE)
-    assert isinstance(unit, Finished)
-    return unit.commit()
+    assert isinstance(unit, Done)
+    return unit
 
 
 def test_part_and_receipt(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_samples_are_the_documents_own_texts_and_ids(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", texts)
     for before, after in ((None, EOS), (EOS, None), (None, None)):
         unit = run_unit(Job((0, 0), a_lot(path), sample_bytes=2000), work(tmp_path, before, after), BYTE)
-        assert isinstance(unit, Finished)
-        sample = unit.commit().sample
+        assert isinstance(unit, Done)
+        sample = unit.sample
         assert 3 <= len(sample.texts) < 300
         assert 0 < sum(map(len, sample.texts)) <= 2000
         assert {text.decode() for text in sample.texts} <= set(texts)
@@ -165,5 +165,5 @@ def test_samples_are_the_documents_own_texts_and_ids(tmp_path: Path) -> None:
 def test_texts_that_a_reference_encoder_would_choke_on_are_no_sample(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.jsonl", ["x" * 200_000, "word " * 2000])
     unit = run_unit(Job((0, 0), a_lot(path), sample_bytes=10**6), work(tmp_path), BYTE)
-    assert isinstance(unit, Finished)
-    assert [len(text) for text in unit.commit().sample.texts] == [10_000]
+    assert isinstance(unit, Done)
+    assert [len(text) for text in unit.sample.texts] == [10_000]

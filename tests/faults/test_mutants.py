@@ -35,6 +35,7 @@ from tokenriver import (
     units,
 )
 from tokenriver.engines import _unit
+from tokenriver.engines._sieve import Sieve
 from tokenriver.errors import InputError, LimitError, MismatchError, RiverError
 from tokenriver.manifest import Manifest
 from tokenriver.parts import Receipt
@@ -116,17 +117,24 @@ def new_folders_not_synced(patch: Patch) -> None:
 
 
 def receipt_before_part(patch: Patch) -> None:
-    def commit_(self: _unit.Finished) -> _unit.Done:
-        parts.write_receipt(self.folder, self.receipt)
-        self.file.commit()
-        return _unit.Done(self.receipt, self.sample)
+    made = _unit._receipt
+
+    def early(
+        given: tuple[_unit.Job, _unit.Work],
+        progress: _unit._Progress,
+        written: tuple[str, parts.Documents],
+        sieve: Sieve,
+    ) -> Receipt:
+        receipt = made(given, progress, written, sieve)
+        parts.write_receipt(given[1].folder, receipt)
+        return receipt
 
     def trusting(folder: Path, key: units.Key, plan: str, item_bytes: int) -> Receipt | None:
         with suppress(OSError):
             return Receipt.from_json(json.loads(parts.receipt_path(folder, key).read_bytes()))
         return None
 
-    patch.setattr(_unit.Finished, "commit", commit_)
+    patch.setattr(_unit, "_receipt", early)
     patch.setattr(feeding, "read_receipt", trusting)
 
 

@@ -77,25 +77,6 @@ Outcome = Done | Unreadable
 
 
 @dataclass(slots=True)
-class Finished:
-    """A unit whose part is written but not yet committed."""
-
-    file: AtomicFile
-    receipt: Receipt
-    sample: Sample
-    folder: Path
-
-    def commit(self) -> Done:
-        try:
-            self.file.commit()
-        except BaseException:
-            self.file.discard()
-            raise
-        write_receipt(self.folder, self.receipt)
-        return Done(self.receipt, self.sample)
-
-
-@dataclass(slots=True)
 class _Progress:
     """Columns that grow while a unit is done."""
 
@@ -114,8 +95,8 @@ class _Progress:
     sample: Sample = field(default_factory=no_sample)
 
 
-def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadable:
-    """Do one unit up to, not including, the commit of its part."""
+def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Outcome:
+    """Do one unit."""
     progress, sieve = _Progress(), Sieve(work.filters.rules())
     file = AtomicFile(part_path(work.folder, job.key), lasting=False)
     try:
@@ -129,7 +110,9 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Finished | Unreadabl
         documents = _documents(progress, digested=sieve.digest is not None)
         write_documents(file, documents)
         receipt = _receipt((job, work), progress, (ids_sha256, documents), sieve)
-        return Finished(file, receipt, progress.sample, work.folder)
+        file.commit()
+        write_receipt(work.folder, receipt)
+        return Done(receipt, progress.sample)
     except BaseException:
         file.discard()
         raise

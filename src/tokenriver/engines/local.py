@@ -18,7 +18,7 @@ from typing import Self
 
 from tokenriver.engines._fates import Born, Fates, how
 from tokenriver.engines._pipe import receive, send
-from tokenriver.engines._unit import Job, Outcome, Unreadable, Work, run_unit
+from tokenriver.engines._unit import Job, Outcome, Work, run_unit
 from tokenriver.engines.gate import Gate
 from tokenriver.engines.nursery import Ends, Nursery
 from tokenriver.engines.worker import job_to_json, keep_memory, read_reply, work_to_json
@@ -34,8 +34,7 @@ OnOutcome = Callable[[Outcome], None]
 def run_here(jobs: Iterator[Job], work: Work, tokenizer: Tokenizer, seen: OnOutcome) -> None:
     """Do all units one after another in this process."""
     for job in jobs:
-        unit = run_unit(job, work, tokenizer)
-        seen(unit if isinstance(unit, Unreadable) else unit.commit())
+        seen(run_unit(job, work, tokenizer))
 
 
 class Pool:

@@ -3,9 +3,8 @@
 Messages in: {"work": ...}, then one {"job": ...} a unit, then {"end": true}. A stream's unit has its text as payload,
 or says where it lies in the shared memory, which is the worker's until it has answered. Messages out, one a unit in the
 same order: {"receipt": ...} once part and receipt are on disk, {"unreadable": ...}, or {"error": ..., "text": ...}.
-Committing (mostly waiting for the disk) and answering happen in one thread beside the next unit's encoding; a third
-listens, so that a worker whose parent died stops at once and never writes beside the rerun. The gate's process is a
-worker that gets {"self_check": true} and {"check": ...}, and answers each with {"checked": true}.
+A thread listens, so that a worker whose parent died stops at once and never writes beside the rerun. The gate's
+process is a worker that gets {"self_check": true} and {"check": ...}, and answers each with {"checked": true}.
 """
 
 import io
@@ -14,7 +13,6 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +21,7 @@ import numpy as np
 from tokenriver import errors
 from tokenriver.engines._pipe import Message, receive, send
 from tokenriver.engines._sampling import Sample
-from tokenriver.engines._unit import Done, Finished, Job, Outcome, Unreadable, Work, run_unit
+from tokenriver.engines._unit import Done, Job, Outcome, Unreadable, Work, run_unit
 from tokenriver.filtering import Filters, FilterSpec
 from tokenriver.parts import Receipt
 from tokenriver.streams import BLOCK
@@ -39,18 +37,17 @@ def serve(stdin: IO[bytes], stdout: io.FileIO, load: Load, memory: int | None) -
     through which text comes."""
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(stdin, inbox), daemon=True).start()
-    with ThreadPoolExecutor(1) as committer:
+    try:
+        tokenizer = load()
+    except Exception as error:
+        report(stdout, error)
+        return
+    desk = _Desk(tokenizer, stdout, memory)
+    while "end" not in (message := inbox.get())[0]:
         try:
-            tokenizer = load()
+            desk.take(*message)
         except Exception as error:
             report(stdout, error)
-            return
-        desk = _Desk(tokenizer, committer, stdout, memory)
-        while "end" not in (message := inbox.get())[0]:
-            try:
-                desk.take(*message)
-            except Exception as error:
-                committer.submit(report, stdout, error)
     # its memory takes a while to be freed, which nobody needs to wait for
     send(stdout, {"end": True})
 
@@ -72,16 +69,12 @@ def _listen(stdin: IO[bytes], inbox: "queue.SimpleQueue[Message]") -> None:
 class _Desk:
     """What a worker has before it while it works."""
 
-    def __init__(
-        self, tokenizer: Tokenizer, committer: ThreadPoolExecutor, stdout: io.FileIO, memory: int | None
-    ) -> None:
+    def __init__(self, tokenizer: Tokenizer, stdout: io.FileIO, memory: int | None) -> None:
         self._tokenizer = tokenizer
-        self._committer = committer
         self._stdout = stdout
         self._memory = memory
         self._texts = memoryview(b"")
         self._work: Work | None = None
-        self._pending: Future[None] | None = None
 
     def take(self, head: dict[str, Any], payload: bytes) -> None:
         """Do what one message asks for."""
@@ -97,10 +90,15 @@ class _Desk:
             if self._memory is not None and (size := os.fstat(self._memory).st_size):
                 self._texts = memoryview(mmap.mmap(self._memory, size, prot=mmap.PROT_READ))
         elif self._work is not None:
-            unit = run_unit(job_from_json(head["job"], self._text(head, payload)), self._work, self._tokenizer)
-            if self._pending is not None:
-                self._pending.result()
-            self._pending = self._committer.submit(_finish, unit, self._stdout)
+            job = job_from_json(head["job"], self._text(head, payload))
+            self._answer(run_unit(job, self._work, self._tokenizer))
+
+    def _answer(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Unreadable):
+            send(self._stdout, {"unreadable": outcome.errors, "key": outcome.key})
+            return
+        sample, columns = sample_to_json(outcome.sample)
+        send(self._stdout, {"receipt": outcome.receipt.as_dict(), "sample": sample}, columns)
 
     def _text(self, head: dict[str, Any], payload: bytes) -> list[bytes | memoryview]:
         if "place" not in head:
@@ -108,19 +106,6 @@ class _Desk:
         start, size = head["place"]
         text = self._texts[start : start + size]
         return [text[i : i + BLOCK] for i in range(0, size, BLOCK)]
-
-
-def _finish(unit: Finished | Unreadable, stdout: io.FileIO) -> None:
-    try:
-        outcome = unit if isinstance(unit, Unreadable) else unit.commit()
-    except Exception as error:
-        report(stdout, error)
-        return
-    if isinstance(outcome, Unreadable):
-        send(stdout, {"unreadable": outcome.errors, "key": outcome.key})
-        return
-    sample, columns = sample_to_json(outcome.sample)
-    send(stdout, {"receipt": outcome.receipt.as_dict(), "sample": sample}, columns)
 
 
 def report(stdout: io.FileIO, error: Exception) -> None:
