@@ -60,6 +60,19 @@ def test_a_finished_unit_needs_receipt_part_plan_and_size(tmp_path: Path, receip
     assert read_receipt(tmp_path, KEY, PLAN, 2) is None
 
 
+def test_a_part_that_holds_something_else_is_not_done(tmp_path: Path, receipt: Receipt) -> None:
+    """As after a loss of power: nobody waits until a part is on the disk."""
+    part = part_path(tmp_path, KEY)
+    whole = part.read_bytes()
+    for at in range(len(whole)):
+        part.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert read_receipt(tmp_path, KEY, PLAN, 2) is None
+    part.write_bytes(bytes(len(whole)))
+    assert read_receipt(tmp_path, KEY, PLAN, 2) is None
+    part.write_bytes(whole)
+    assert read_receipt(tmp_path, KEY, PLAN, 2) == receipt
+
+
 def test_a_receipt_under_another_name_is_none(tmp_path: Path, receipt: Receipt) -> None:
     receipt_path(tmp_path, KEY).rename(receipt_path(tmp_path, (3, 8)))
     part_path(tmp_path, KEY).rename(part_path(tmp_path, (3, 8)))
