@@ -125,8 +125,6 @@ class EarlyShards:
             segment = head
         path = part_path(self._feeder.work.folder, receipt.key)
         with naming(path, "read"), path.open("rb", buffering=0) as part:
-            begin = begun.file.num_bytes
             begun.file.copy_from(part.fileno(), segment.start * self._item, segment.stop * self._item)
         self._written += segment.stop - segment.start
         self._begun[-1] = replace(begun, num_ids=begun.num_ids + segment.stop - segment.start)
-        begun.file.hurry(begin)

@@ -17,6 +17,8 @@ from typing import Self
 from tokenriver.errors import InputError, LimitError
 
 CHUNK = 1 << 20
+HURRY_BYTES = 8 << 20
+"""Bytes after which the disk is asked to begin with them."""
 NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 Buffer = bytes | bytearray | memoryview
 
@@ -106,7 +108,7 @@ class AtomicFile:
     def __init__(self, path: Path, *, lasting: bool = True) -> None:
         self.path = path
         self._lasting = lasting
-        self.num_bytes = 0
+        self.num_bytes = self._begun = 0
         self._hash = hashlib.sha256()
         self._temporary = temporary_name(path)
         with naming(path, "create"):
@@ -121,6 +123,7 @@ class AtomicFile:
         self._hash.update(data)
         with naming(self.path, "write"):
             self.num_bytes += write_all(self._fd, data)
+        self._hurry()
 
     def copy_from(self, source_fd: int, start: int, stop: int) -> None:
         """Append bytes [start, stop) of an open file, in the kernel where it can."""
@@ -129,11 +132,14 @@ class AtomicFile:
                 count = _progress(system.copy(source_fd, self._fd, stop - start, start))
                 start += count
                 self.num_bytes += count
+        self._hurry()
 
-    def hurry(self, start: int) -> None:
-        """Let the disk begin with what was written from byte `start` on; nobody waits."""
-        with naming(self.path, "write"):
-            system.hurry(self._fd, start, self.num_bytes - start)
+    def _hurry(self) -> None:
+        """Let the disk begin with what came, so that there is less to wait for in the end."""
+        if self._lasting and self.num_bytes - self._begun >= HURRY_BYTES:
+            with naming(self.path, "write"):
+                system.hurry(self._fd, self._begun, self.num_bytes - self._begun)
+            self._begun = self.num_bytes
 
     def release(self) -> None:
         """Let go of the descriptor for a while; what was written stays under the temporary name."""
@@ -153,6 +159,7 @@ class AtomicFile:
         with naming(self.path, "write"):
             system.truncate(self._fd, num_bytes)
         self.num_bytes = num_bytes
+        self._begun = min(self._begun, num_bytes)
 
     def patch(self, data: Buffer) -> None:
         """Overwrite the first bytes; short counts are an error, as data is small."""
@@ -200,23 +207,6 @@ class AtomicFile:
             raise
 
 
-@contextmanager
-def written_by(path: Path) -> Iterator[Path]:
-    """For libraries that write a file themselves: they get the temporary name; leaving the block gives the file its
-    name, on disk, and leaving it by an exception removes it."""
-    temporary = temporary_name(path)
-    with naming(path, "write"):
-        try:
-            yield temporary
-            _sync(temporary)
-            system.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                system.unlink(temporary)
-            raise
-    sync_folder(path.parent)
-
-
 def write_all(fd: int, data: Buffer) -> int:
     """Append all of data (any C-contiguous buffer), however little the system takes at a time; its bytes."""
     view = memoryview(data)
@@ -242,10 +232,11 @@ def write_atomic(path: Path, data: Buffer, *, lasting: bool = True) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the names of a folder durable."""
     with naming(folder, "sync"):
-        _sync(folder)
+        sync(folder)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until what a path names is on the disk."""
     fd = system.open(path, os.O_RDONLY)
     try:
         system.fsync(fd)

@@ -20,8 +20,6 @@ from tokenriver.locks import lock
 
 KEEP_BYTES = 64 << 20
 """Bytes after which what came is made to last."""
-HURRY_BYTES = 8 << 20
-"""Bytes after which the disk is asked to begin with them."""
 _HEAD: rules.Table = {
     "size": rules.or_none(rules.COUNT),
     "tag": ("a text", lambda value: isinstance(value, str)),
@@ -94,7 +92,7 @@ class PartFile:
             files.write_all(self._fd, data)
         self._hash.update(data)
         self.num_bytes += len(data)
-        if self.num_bytes - self._begun >= HURRY_BYTES:
+        if self.num_bytes - self._begun >= files.HURRY_BYTES:
             self.hurry()
         if self.num_bytes - self._kept >= KEEP_BYTES:
             self.keep()

@@ -6,6 +6,7 @@ Versions of the file format and times are fixed, so the same ids give the same b
 import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,27 @@ def chunk_of(style: Style, num_tokens: int) -> int:
     return -(-num_tokens // -(-num_tokens // MOST_IN_CHUNK))
 
 
+@contextmanager
+def _written_by(path: Path) -> Iterator[Path]:
+    """For h5py, which writes a file itself: it gets the temporary name; leaving the block gives the file its
+    name, on disk, and leaving it by an exception removes it."""
+    temporary = files.temporary_name(path)
+    with files.naming(path, "write"):
+        try:
+            yield temporary
+            files.sync(temporary)
+            files.system.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                files.system.unlink(temporary)
+            raise
+    files.sync_folder(path.parent)
+
+
 def write_ids(path: Path, content: Content, dtype: str, style: Style) -> WrittenFile:
     """Write a shard by the commit protocol."""
     chunk = chunk_of(style, content.num_tokens)
-    with files.written_by(path) as temporary:
+    with _written_by(path) as temporary:
         # the temporary name is ours: what a killed run left there is overwritten
         with h5py.File(temporary, "w", libver=style.versions, locking=False) as file:
             kind = np.dtype(dtype).newbyteorder("<")
@@ -76,7 +94,7 @@ def write_rows(path: Path, shape: tuple[int, int], blocks: Iterable[tuple[Ids, B
     and masks in order; what lies behind the last row is left out. The number of trained ids that were written."""
     rows, width = shape
     trained = done = 0
-    with files.written_by(path) as temporary, h5py.File(temporary, "w", libver=OLDEST, locking=False) as file:
+    with _written_by(path) as temporary, h5py.File(temporary, "w", libver=OLDEST, locking=False) as file:
         tokens = file.create_dataset("tokens", shape, "<i4", track_times=False)
         mask = file.create_dataset("loss_mask", shape, "i1", track_times=False)
         together = max(1, ROWS_IDS // width) * width
