@@ -71,6 +71,52 @@ def test_short_writes_and_copies_are_completed(tmp_path: Path, monkeypatch: pyte
     assert file.num_bytes == 4 + 127 + 100
 
 
+def test_the_disk_begins_with_large_files_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Asked(QuickDisk):
+        def hurry(self, fd: int, start: int, count: int) -> None:
+            asked.append((start, count))
+
+    monkeypatch.setattr(files, "system", Asked())
+    monkeypatch.setattr(files, "HURRY_BYTES", 10)
+    (tmp_path / "source").write_bytes(bytes(100))
+    with files.AtomicFile(tmp_path / "a") as file, (tmp_path / "source").open("rb") as other:
+        for _ in range(3):
+            file.write(bytes(4))
+        file.copy_from(other.fileno(), 0, 25)
+        file.cut(20)
+        file.write(bytes(9))
+        file.write(bytes(2))
+    assert asked == [(0, 12), (12, 25), (20, 11)]
+    with files.AtomicFile(tmp_path / "b", lasting=False) as file:
+        file.write(bytes(50))
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("error", [AttributeError, OSError])
+def test_a_system_that_knows_no_such_wish_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "posix_fadvise", refuse)
+    monkeypatch.setattr(files, "HURRY_BYTES", 1)
+    files.write_atomic(tmp_path / "a", b"some")
+    assert (tmp_path / "a").read_bytes() == b"some"
+
+
+def test_what_need_not_last_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultyDisk()
+    monkeypatch.setattr(files, "system", disk)
+    files.write_atomic(tmp_path / "a", b"some", lasting=False)
+    assert disk.calls == ["create", "write", "close", "replace"]
+    assert (tmp_path / "a").read_bytes() == b"some"
+
+
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_copies_where_the_kernel_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refuse(*_: object) -> int:

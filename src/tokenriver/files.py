@@ -53,8 +53,8 @@ class System:
 
     def hurry(self, fd: int, start: int, count: int) -> None:
         """Let the disk begin with some bytes, so that there is less to wait for later: pages that are not written yet
-        are not given up by this, they are written."""
-        if hasattr(os, "posix_fadvise"):
+        are not given up by this, they are written. A file system that knows no such wish does without."""
+        with suppress(AttributeError, OSError):
             os.posix_fadvise(fd, start, count, os.POSIX_FADV_DONTNEED)
 
     def close(self, fd: int) -> None:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 SELDOM = 100_000
-"""Objects made between two searches. Rows of JSON have no cycles, and looking through them costs a third of what it
-takes to parse them."""
+"""Objects made between two searches. Rows of JSON have no cycles; looking through them took 7 % of the processor time
+of making fine-tuning data."""
 
 
 @dataclass(slots=True)

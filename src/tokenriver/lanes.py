@@ -15,7 +15,7 @@ from tokenriver.errors import RiverError
 from tokenriver.steps import Steps
 
 AHEAD = 10
-"""Items that wait for a thread, so that none of them waits for the stream."""
+"""Items that wait for a thread, so that none of them waits for the stream, nor for the thread that checks first."""
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 

@@ -2,7 +2,7 @@
 
 Messages in: {"work": ...}, then one {"job": ...} a unit, then {"end": true}. A stream's unit has its text as payload,
 or says where it lies in the shared memory, which is the worker's until it has answered. Messages out, one a unit in the
-same order: {"receipt": ...} once part and receipt are on disk, {"unreadable": ...}, or {"error": ..., "text": ...}.
+same order: {"receipt": ...} once part and receipt are written, {"unreadable": ...}, or {"error": ..., "text": ...}.
 A thread listens, so that a worker whose parent died stops at once and never writes beside the rerun. The gate's
 process is a worker that gets {"self_check": true} and {"check": ...}, and answers each with {"checked": true}.
 """
