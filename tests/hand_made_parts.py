@@ -1,10 +1,10 @@
 """Finished units written by hand: parts and receipts of documents of given lengths; no source, no tokenizer."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
 from tokenriver.assembly import Parts
 from tokenriver.parts import DOC_BYTES, Documents, PieceReceipt, Receipt, part_path, write_receipt
@@ -46,8 +46,8 @@ def hand_made_unit(
         num_ids=sum(lengths),
         num_documents=k,
         text_bytes=sum(lengths),
-        ids_sha256=hashlib.sha256(ids).hexdigest(),
-        docs_sha256=hashlib.sha256(docs).hexdigest(),
+        ids_xxh3=xxhash.xxh3_128_hexdigest(ids),
+        docs_xxh3=xxhash.xxh3_128_hexdigest(docs),
         pieces=(PieceReceipt(0, 2 * k, ("00" * 32,)),),
         bad=(),
         notes={},

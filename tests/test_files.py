@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 
 from faulty_disks import DIE, FULL, SHORT, Died, FaultyDisk
 from small_builds import QuickDisk
@@ -248,8 +249,12 @@ def test_digest_of_a_file(tmp_path: Path) -> None:
     data = bytes(range(256)) * 9000
     (tmp_path / "a").write_bytes(data)
     assert digests.sha256_file(tmp_path / "a") == hashlib.sha256(data).hexdigest()
-    with pytest.raises(InputError, match="cannot read: No such file"):
-        digests.sha256_file(tmp_path / "missing")
+    assert digests.xxh3_file(tmp_path / "a", len(data)) == xxhash.xxh3_128_hexdigest(data)
+    assert digests.xxh3_file(tmp_path / "a", 1 << 20) == xxhash.xxh3_128_hexdigest(data[: 1 << 20])
+    assert digests.xxh3([data[:5], memoryview(data)[5:]]) == xxhash.xxh3_128_hexdigest(data)
+    for missing in (digests.sha256_file, lambda path: digests.xxh3_file(path, 1)):
+        with pytest.raises(InputError, match="cannot read: No such file"):
+            missing(tmp_path / "missing")
 
 
 def test_descriptors_are_not_inherited_and_not_leaked(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 
 from faulty_disks import LyingDisk
 from hand_made_parts import PLAN, hand_made
@@ -134,7 +135,7 @@ def test_uint32(tmp_path: Path) -> None:
     docs = part_path(parts.folder, receipt.key).read_bytes()[6:]
     part_path(parts.folder, receipt.key).write_bytes(ids + docs)
     changed = type(receipt)(
-        **{**{n: getattr(receipt, n) for n in receipt.__slots__}, "ids_sha256": hashlib.sha256(ids).hexdigest()}
+        **{**{n: getattr(receipt, n) for n in receipt.__slots__}, "ids_xxh3": xxhash.xxh3_128_hexdigest(ids)}
     )
     wide = Parts(parts.folder, [changed], 4)
     info = ShardMaker(wide, "uint32", list(rows_before(wide.receipts)), 0).make(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenriver.digests import sha256_file
+from tokenriver.digests import sha256_file, xxh3, xxh3_file
 from tokenriver.files import AtomicFile, naming, remove
 from tokenriver.parts import Documents, Receipt, differs, part_path, read_documents, receipt_path, write_documents
 from tokenriver.textdigests import NOTHING, Earlier
@@ -55,16 +55,15 @@ def _rewrite(folder: Path, receipt: Receipt, keep: Bools, how: tuple[np.dtype[An
     new = replace(receipt, once=True, num_ids=len(ids), num_documents=len(kept.ends))
     with AtomicFile(new.path(folder)) as file:
         file.write(ids.data)
-        ids_sha256 = file.sha256
         write_documents(file, kept)
     dropped = dict(sorted({**receipt.dropped, reason: gone}.items()))
-    return replace(new, ids_sha256=ids_sha256, docs_sha256=kept.sha256, dropped=dropped)
+    return replace(new, ids_xxh3=xxh3([ids.data]), docs_xxh3=kept.xxh3, dropped=dropped)
 
 
 def _read_ids(folder: Path, receipt: Receipt, dtype: np.dtype[Any]) -> Ids:
     """The ids of a part, compared with its receipt; a damaged part loses its receipt."""
     path, size = part_path(folder, receipt.key), receipt.num_ids * dtype.itemsize
-    if sha256_file(path, size=size) != receipt.ids_sha256:
+    if xxh3_file(path, size) != receipt.ids_xxh3:
         remove(receipt_path(folder, receipt.key))
         raise differs(path)
     with naming(path, "read"):

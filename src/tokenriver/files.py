@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from tokenriver.errors import InputError, LimitError
 
@@ -21,6 +21,13 @@ HURRY_BYTES = 8 << 20
 """Bytes after which the disk is asked to begin with them."""
 NO_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 Buffer = bytes | bytearray | memoryview
+
+
+class Digest(Protocol):
+    """What a digest of hashlib or xxhash does."""
+
+    def update(self, data: Buffer, /) -> None: ...
+    def hexdigest(self) -> str: ...
 
 
 class System:
@@ -101,15 +108,15 @@ class AtomicFile:
     """A file that appears under its name complete and on disk, or not at all.
 
     Use as a context manager: leaving the block commits, leaving it by an exception removes the temporary file.
-    `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`). One that is not
-    `lasting` is not waited for: when the power is lost soon after, it may be gone or hold anything, so whoever reads it
-    then must know its digest."""
+    `num_bytes` and `sha256` describe what was written (sha256 only what went through `write`; another `digest`, if one
+    is given, is told instead). One that is not `lasting` is not waited for: when the power is lost soon after, it may
+    be gone or hold anything, so whoever reads it then must know its digest."""
 
-    def __init__(self, path: Path, *, lasting: bool = True) -> None:
+    def __init__(self, path: Path, *, lasting: bool = True, digest: Digest | None = None) -> None:
         self.path = path
         self._lasting = lasting
         self.num_bytes = self._begun = 0
-        self._hash = hashlib.sha256()
+        self._hash = hashlib.sha256() if digest is None else digest
         self._temporary = temporary_name(path)
         with naming(path, "create"):
             self._fd = system.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

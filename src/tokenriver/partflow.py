@@ -41,7 +41,7 @@ class PartFlow:
             receipt = self._parts.receipts[unit]
             path = receipt.path(self._parts.folder)
             size = receipt.num_ids * self._dtype.itemsize
-            if digests.sha256_file(path, size=size) != receipt.ids_sha256:
+            if digests.xxh3_file(path, size) != receipt.ids_xxh3:
                 files.remove(receipt_path(self._parts.folder, receipt.key))
                 raise differs(path)
 

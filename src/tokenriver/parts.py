@@ -8,7 +8,6 @@ Records and bad rows count from the start of their piece: how many rows lie befo
 are there.
 """
 
-import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import orjson
 
-from tokenriver.digests import sha256_from
+from tokenriver.digests import xxh3, xxh3_from
 from tokenriver.errors import FormatError, MismatchError
 from tokenriver.files import AtomicFile, naming, remove, write_atomic
 from tokenriver.types import Bools, Int32, Int64, UInt64
@@ -46,8 +45,8 @@ class Receipt:
     num_ids: int
     num_documents: int
     text_bytes: int
-    ids_sha256: str
-    docs_sha256: str
+    ids_xxh3: str
+    docs_xxh3: str
     pieces: tuple[PieceReceipt, ...]
     bad: tuple[tuple[int, int, int, str], ...]
     """(piece, record, byte offset, reason) of each row that gave no document."""
@@ -100,11 +99,8 @@ class Documents:
         return [column.tobytes() for column in columns if column is not None]
 
     @property
-    def sha256(self) -> str:
-        digest = hashlib.sha256()
-        for buffer in self.buffers():
-            digest.update(buffer)
-        return digest.hexdigest()
+    def xxh3(self) -> str:
+        return xxh3(self.buffers())
 
 
 def part_path(folder: Path, key: Key) -> Path:
@@ -133,7 +129,7 @@ def _intact(part: Path, receipt: Receipt, item_bytes: int) -> bool:
     if part.stat().st_size != ids + documents:
         return False
     with part.open("rb", buffering=0) as file:
-        return sha256_from(file, ids) == receipt.ids_sha256 and sha256_from(file) == receipt.docs_sha256
+        return xxh3_from(file, ids) == receipt.ids_xxh3 and xxh3_from(file) == receipt.docs_xxh3
 
 
 def write_receipt(folder: Path, receipt: Receipt) -> None:
@@ -152,7 +148,7 @@ def read_documents(folder: Path, receipt: Receipt, item_bytes: int) -> Documents
     with naming(path, "read"), path.open("rb") as file:
         file.seek(receipt.num_ids * item_bytes)
         data = file.read()
-    if len(data) != k * receipt.doc_bytes or hashlib.sha256(data).hexdigest() != receipt.docs_sha256:
+    if len(data) != k * receipt.doc_bytes or xxh3([data]) != receipt.docs_xxh3:
         remove(receipt_path(folder, receipt.key))
         raise FormatError(f"{path}: documents: got other bytes than were written; run the same command again")
     ends = np.frombuffer(data, "<i8", k)

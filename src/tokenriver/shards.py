@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tokenriver.assembly import Parts, Segment, ids_of
-from tokenriver.digests import sha256_file, sha256_from
+from tokenriver.digests import sha256_file, xxh3_from
 from tokenriver.files import AtomicFile, naming, remove, temporary_name
 from tokenriver.formats import llmc
 from tokenriver.formats._docindex import index_path, pack_index
@@ -131,9 +131,9 @@ class ShardMaker:
         receipt = self._parts.receipts[unit]
         size = receipt.num_ids * self._item
         if ids_of(segments) == receipt.num_ids:
-            return sha256_from(shard, size) == receipt.ids_sha256
+            return xxh3_from(shard, size) == receipt.ids_xxh3
         with self._open(unit) as part:
-            if unit not in self._intact and sha256_from(part, size) != receipt.ids_sha256:
+            if unit not in self._intact and xxh3_from(part, size) != receipt.ids_xxh3:
                 return False
             self._intact.add(unit)
             for segment in segments:

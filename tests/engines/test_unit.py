@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 
 from small_builds import EOS, framed, some_texts, write_rows
 from tokenriver.engines._unit import Done, Job, Unreadable, Work, run_unit
@@ -46,8 +47,8 @@ def test_part_and_receipt(tmp_path: Path) -> None:
     assert np.frombuffer(data, "<u2", receipt.num_ids).tolist() == [i for document in ids for i in document]
     assert receipt.num_documents == 7
     assert receipt.text_bytes == sum(len(text.encode()) for text in texts)
-    assert receipt.ids_sha256 == hashlib.sha256(data[: 2 * receipt.num_ids]).hexdigest()
-    assert receipt.docs_sha256 == hashlib.sha256(data[2 * receipt.num_ids :]).hexdigest()
+    assert receipt.ids_xxh3 == xxhash.xxh3_128_hexdigest(data[: 2 * receipt.num_ids])
+    assert receipt.docs_xxh3 == xxhash.xxh3_128_hexdigest(data[2 * receipt.num_ids :])
     assert [(p.source, p.rows) for p in receipt.pieces] == [(0, 3), (1, 6)]
     assert [p.digests for p in receipt.pieces] == [(hashlib.sha256(p.read_bytes()).hexdigest(),) for p in (one, two)]
     assert receipt.bad == ((1, 0, 0, "not-json"),)

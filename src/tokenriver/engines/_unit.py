@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
 from tokenriver import registry
 from tokenriver.engines import _encoding
@@ -98,7 +99,8 @@ class _Progress:
 def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Outcome:
     """Do one unit."""
     progress, sieve = _Progress(), Sieve(work.filters.rules())
-    file = AtomicFile(part_path(work.folder, job.key), lasting=False)
+    digest = xxhash.xxh3_128()
+    file = AtomicFile(part_path(work.folder, job.key), lasting=False, digest=digest)
     try:
         for group in map(sieve.by_text, _regroup(_batches(job, work, progress), progress)):
             if group.texts:
@@ -106,10 +108,10 @@ def run_unit(job: Job, work: Work, tokenizer: Tokenizer) -> Outcome:
         if progress.unreadable:
             file.discard()
             return Unreadable(job.key, tuple(progress.unreadable))
-        ids_sha256 = file.sha256
+        ids_xxh3 = digest.hexdigest()
         documents = _documents(progress, digested=sieve.digest is not None)
         write_documents(file, documents)
-        receipt = _receipt((job, work), progress, (ids_sha256, documents), sieve)
+        receipt = _receipt((job, work), progress, (ids_xxh3, documents), sieve)
         file.commit()
         write_receipt(work.folder, receipt)
         return Done(receipt, progress.sample)
@@ -216,7 +218,7 @@ def _documents(progress: _Progress, *, digested: bool) -> Documents:
 
 
 def _receipt(given: tuple[Job, Work], progress: _Progress, written: tuple[str, Documents], sieve: Sieve) -> Receipt:
-    (job, work), (ids_sha256, documents) = given, written
+    (job, work), (ids_xxh3, documents) = given, written
     if sieve.without_ids:
         progress.notes[NO_IDS] = sieve.without_ids
     pieces = []
@@ -229,8 +231,8 @@ def _receipt(given: tuple[Job, Work], progress: _Progress, written: tuple[str, D
         num_ids=progress.num_ids,
         num_documents=len(documents.ends),
         text_bytes=progress.text_bytes,
-        ids_sha256=ids_sha256,
-        docs_sha256=documents.sha256,
+        ids_xxh3=ids_xxh3,
+        docs_xxh3=documents.xxh3,
         pieces=tuple(pieces),
         bad=tuple(progress.bad),
         notes=dict(sorted(progress.notes.items())),
