@@ -217,6 +217,9 @@ class Trail:
 
     def _bounds(self, documents: Int64) -> tuple[Int64, Int64]:
         """(starts, stops) of documents in the river."""
+        if len(documents) == 1:  # columns of one cost many times what it takes itself
+            start, stop = self._river.doc_bounds(documents.item())
+            return np.array([start]), np.array([stop])
         ends = self._river.ends_of(np.concatenate([np.maximum(documents - 1, 0), documents]))
         starts = ends[: len(documents)]
         starts[documents == 0] = 0
