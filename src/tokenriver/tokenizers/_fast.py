@@ -37,7 +37,10 @@ MARKER = "\U0010ffff\U0010fffe"
 _MARKER = MARKER.encode()
 _NONE = np.empty(0, dtype=np.int64)
 _AS_IT_IS = PadTruncate(0)
+RENEWED_BYTES = 768 << 20
+"""Text after which a native tokenizer is made anew."""
 Reference = Callable[[Sequence[bytes]], list[list[int]]]
+Native = BPETokenizer | SentencePieceTokenizer
 
 
 def from_ranks(ranks: bytes, pattern: str, vocab_size: int) -> BPETokenizer:
@@ -106,10 +109,31 @@ def _named(data: bytes) -> Iterator[str]:
         yield str(path)
 
 
-class FastEncoder(NamedTuple):
-    """A native tokenizer (made at its first use), its marker's id, and the encoder that reads what is risky."""
+class Renewed:
+    """A native tokenizer, made at its first use and anew after RENEWED_BYTES of text: it keeps every word that it meets
+    (a byte of memory for each byte of text whose words are all new) and would never stop growing."""
 
-    native: Callable[[], BPETokenizer | SentencePieceTokenizer]
+    __slots__ = ("_make", "_native", "_seen")
+
+    def __init__(self, make: Callable[[], Native], first: Native | None = None) -> None:
+        self._make, self._native, self._seen = make, first, 0
+
+    def __call__(self, size: int) -> Native:
+        """The tokenizer for the next `size` bytes."""
+        native = self._native
+        if native is None or self._seen > RENEWED_BYTES:
+            self._native = None  # its memory is free for the new one
+            del native
+            self._native = native = self._make()
+            self._seen = 0
+        self._seen += size
+        return native
+
+
+class FastEncoder(NamedTuple):
+    """A native tokenizer for the next bytes, its marker's id, and the encoder that reads what is risky."""
+
+    native: Callable[[int], Native]
     marker: int
     reference: Reference
     whole: bool = False
@@ -178,11 +202,11 @@ class FastEncoder(NamedTuple):
 
     def _encoded(self, joined: bytes) -> Ids:
         if self.turn is None:
-            ids: Ids = self.native().encode(joined)
+            ids: Ids = self.native(len(joined)).encode(joined)
         else:
             source = BytesSource([joined])  # given a list, it imports a large package to see if it is one of its arrays
             with self.turn:
-                ids = self.native().encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
+                ids = self.native(len(joined)).encode_batch_padded(source, _AS_IT_IS, parallel=False)[0][0]
         return ids
 
     def _marks(self, ids: Ids, expected: int) -> Int64:

@@ -147,7 +147,7 @@ def _proven(
     native = fast.from_json({**json.loads(_training.dump(library)), "added_tokens": []}, size)
     if native is None:
         return False
-    encoder = fast.FastEncoder(lambda: native, size, lambda texts: [native.encode(text).tolist() for text in texts])
+    encoder = fast.FastEncoder(lambda _: native, size, lambda texts: [native.encode(text).tolist() for text in texts])
     parts = {word: fast.words(word) for word in found.words}
     try:
         seen = _apart.survey(

@@ -193,8 +193,12 @@ def _fast(config: Mapping[str, Any], library: Library, size: int, reference: Ref
         return None
     # the reference numbers added tokens itself where the file's numbers have gaps
     numbered = [{**token, "id": library.token_to_id(token["content"])} for token in kept]
-    native = helper.from_json({**config, "added_tokens": numbered}, size)
-    return None if native is None else helper.FastEncoder(lambda: native, size, reference, whole=bool(kept))
+    make = partial(helper.from_json, {**config, "added_tokens": numbered}, size)
+    native = make()
+    if native is None:
+        return None
+    encoder: Fast = helper.FastEncoder(helper.Renewed(make, native), size, reference, whole=bool(kept))
+    return encoder
 
 
 def _plain_model(config: Mapping[str, Any]) -> bool:

@@ -12,7 +12,6 @@ import os
 import re
 import warnings
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +163,7 @@ def _fast(model: Model, reference: Reference) -> Fast | None:
         warnings.warn(f"gigatoken is not usable here ({error}); encoding with sentencepiece, much slower", stacklevel=2)
         return None
     size = len(model.pieces)
-    native = cache(lambda: helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size))
+    native = helper.Renewed(lambda: helper.from_sentencepiece(_config(model, _canonical.merges(scores)), size))
     encoder: Fast = helper.FastEncoder(native, size, reference, whole=True)
     return encoder
 

@@ -202,6 +202,6 @@ def _fast(data: bytes, pattern: Pattern, size: int, reference: Reference) -> Fas
             f"gigatoken is not usable here ({error}); encoding with tiktoken, about 15 times slower", stacklevel=2
         )
         return None
-    native = cache(lambda: helper.from_ranks(data, pattern.fast, size))
+    native = helper.Renewed(lambda: helper.from_ranks(data, pattern.fast, size))
     encoder: Fast = helper.FastEncoder(native, size, reference)
     return encoder
