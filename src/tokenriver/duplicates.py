@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
-from tokenriver.digests import sha256_file, xxh3, xxh3_file
+from tokenriver.digests import sha256_file, xxh3_file
 from tokenriver.files import AtomicFile, naming, remove
 from tokenriver.parts import Documents, Receipt, differs, part_path, read_documents, receipt_path, write_documents
 from tokenriver.textdigests import NOTHING, Earlier
@@ -53,11 +54,13 @@ def _rewrite(folder: Path, receipt: Receipt, keep: Bools, how: tuple[np.dtype[An
     kept = Documents(np.cumsum(lengths[keep]), records, pieces, held_out, digests)
     gone = (int(np.count_nonzero(~keep)), int(lengths[~keep].sum()))
     new = replace(receipt, once=True, num_ids=len(ids), num_documents=len(kept.ends))
-    with AtomicFile(new.path(folder)) as file:
+    digest = xxhash.xxh3_128()
+    with AtomicFile(new.path(folder), digest=digest) as file:
         file.write(ids.data)
+        ids_xxh3 = digest.hexdigest()
         write_documents(file, kept)
     dropped = dict(sorted({**receipt.dropped, reason: gone}.items()))
-    return replace(new, ids_xxh3=xxh3([ids.data]), docs_xxh3=kept.xxh3, dropped=dropped)
+    return replace(new, ids_xxh3=ids_xxh3, docs_xxh3=kept.xxh3, dropped=dropped)
 
 
 def _read_ids(folder: Path, receipt: Receipt, dtype: np.dtype[Any]) -> Ids:
