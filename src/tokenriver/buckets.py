@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tokenriver.errors import LimitError
+from tokenriver.ranges import distinct
 from tokenriver.recent import Recent
 from tokenriver.sampler import Sampler
 from tokenriver.types import Buckets, Int64, Packing
@@ -154,7 +155,7 @@ class BucketOrder:
     def locate(self, numbers: Int64) -> tuple[Int64, Int64]:
         """(rows, epochs) of row numbers, each (k,) int64."""
         epochs, places = np.divmod(numbers, self.num_rows)
-        for epoch in np.unique(epochs).tolist():
+        for epoch in distinct(epochs):
             here = np.flatnonzero(epochs == epoch)
             places[here] = self._rows(places[here], epoch)
         return places, epochs
@@ -166,7 +167,7 @@ class BucketOrder:
             ranks[self.table] = np.arange(len(ranks), dtype=np.int64)
             self._ranks = ranks
         ranks, numbers = self._ranks[rows], np.empty_like(rows)
-        for epoch in np.unique(epochs).tolist():
+        for epoch in distinct(epochs):
             here = np.flatnonzero(epochs == epoch)
             numbers[here] = self._places(ranks[here], epoch) + epoch * self.num_rows
         return numbers
@@ -182,7 +183,7 @@ class BucketOrder:
         slots = steps.slots[step]
         which = self._which(slots)
         at = self._begins(which, slots - self._firsts[which]) + places - steps.begins[step]
-        for bucket in np.unique(which).tolist():
+        for bucket in distinct(which):
             here, order = np.flatnonzero(which == bucket), self._inside[bucket]
             at[here] = order.locate(at[here] + epoch * order.num_rows)[0]
         rows: Int64 = self.table[at + self._bases[which]]
@@ -193,7 +194,7 @@ class BucketOrder:
         steps = self._steps(epoch)
         which = np.searchsorted(self._bases, ranks, "right") - 1
         at = ranks - self._bases[which]
-        for bucket in np.unique(which).tolist():
+        for bucket in distinct(which):
             here, order = np.flatnonzero(which == bucket), self._inside[bucket]
             at[here] = order.numbers(at[here], np.full(len(here), epoch, np.int64)) - epoch * order.num_rows
         few, more = self._few[which], self._more[which]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tokenriver.ranges import distinct
 from tokenriver.types import PADDING, Ids, Int32, Int64
 
 # behind all extents lie zeros without an end, whose first has the number PADDING
@@ -113,7 +114,7 @@ class Extents:
         extent = self.ends.searchsorted(positions, "right")
         which, at = self.which[extent], self.shift[extent] + positions * self.item
         found = np.empty(len(positions), dtype)
-        for number in np.unique(which).tolist():
+        for number in distinct(which):
             view = self.views[number]
             # one item for each byte at which it may begin
             ids = np.ndarray((len(view) - self.item + 1,), dtype, view, 0, (1,))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tokenriver.errors import FormatError
 from tokenriver.files import naming
+from tokenriver.ranges import distinct
 from tokenriver.recent import Recent
 from tokenriver.types import PADDING, Bools, Int64
 
@@ -85,7 +86,7 @@ class LossMask:
             return _bits(self._bytes(0), positions)
         shards = np.searchsorted(self._ends, positions, "right")
         found = np.empty(positions.shape, np.bool_)
-        for shard in np.unique(shards).tolist():
+        for shard in distinct(shards):
             here = shards == shard
             found[here] = _bits(self._bytes(shard), positions[here] - self._begins[shard])
         return found
@@ -146,7 +147,7 @@ class JoinedMask:
         """Each source's by its own river; no run lies in two."""
         which = np.where(starts < 0, PADDING, np.searchsorted(self._ends, starts, "right"))
         sources: dict[int, tuple[Int64, Trains]] = {}
-        for source in np.unique(which).tolist():
+        for source in distinct(which):
             here = np.flatnonzero(which == source)
             mask = mask_of(self._rivers[source]) if 0 <= source < len(self._rivers) else None
             first = int(self._ends[source - 1]) if source > 0 else 0
@@ -163,7 +164,7 @@ def _joined(sources: Mapping[int, tuple[Int64, Trains]], which: Int64, sizes: In
     """What the sources of some runs say of them, in the order of the runs; they are the runs from `first` on."""
     begins, done = np.empty_like(sizes), 0
     found = []
-    for source in np.unique(which).tolist():
+    for source in distinct(which):
         runs, trains = sources[source]
         here = which == source
         low = int(np.searchsorted(runs, first))

@@ -17,6 +17,7 @@ import numpy as np
 from tokenriver.errors import InputError, LimitError, MismatchError
 from tokenriver.joining import JoinedPacking, JoinedRiver
 from tokenriver.quotas import Quotas, make_quotas
+from tokenriver.ranges import distinct
 from tokenriver.sampler import Sampler
 from tokenriver.types import Int64, Packing, River
 
@@ -123,7 +124,7 @@ class MixedSampler:
         turns, inside = np.divmod(numbers, self.num_rows) if self.num_rows else (np.zeros_like(numbers), numbers)
         sources, places = self.places(inside)
         rows, epochs = np.empty_like(numbers), np.empty_like(numbers)
-        for source in np.unique(sources).tolist():
+        for source in distinct(sources):
             here = np.flatnonzero(sources == source)
             sampler = self._samplers[source]
             found = sampler.locate(places[here] + turns[here] * sampler.num_rows)
@@ -134,7 +135,7 @@ class MixedSampler:
         """(source, how many of its rows came before) of row numbers inside one turn."""
         which = np.searchsorted(self._firsts, numbers, "right") - 1
         sources, places = np.empty_like(numbers), np.empty_like(numbers)
-        for number in np.unique(which).tolist():
+        for number in distinct(which):
             here, stage = np.flatnonzero(which == number), self._stages[number]
             local, row = stage.quotas.locate(numbers[here] - stage.first)
             sources[here] = stage.active[local]
@@ -146,7 +147,7 @@ class MixedSampler:
         -1 for a row that a turn ends without."""
         numbers = np.full(len(rows), -1, np.int64)
         sources = np.searchsorted(self._bases, rows, "right") - 1
-        for source in np.unique(sources).tolist():
+        for source in distinct(sources):
             here = np.flatnonzero(sources == source)
             sampler = self._samplers[source]
             places = sampler.numbers(rows[here] - self._bases[source], epochs[here])
@@ -163,7 +164,7 @@ class MixedSampler:
         before = np.array([stage.before[source] for stage in self._stages], np.int64)
         which = np.searchsorted(before, places, "right") - 1
         numbers = np.empty_like(places)
-        for number in np.unique(which).tolist():
+        for number in distinct(which):
             here, stage = np.flatnonzero(which == number), self._stages[number]
             local = int(np.flatnonzero(stage.active == source)[0])
             numbers[here] = stage.quotas.numbers(local, places[here] - before[number]) + stage.first

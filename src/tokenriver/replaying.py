@@ -15,7 +15,7 @@ import numpy as np
 
 from tokenriver import registry
 from tokenriver.errors import InputError, LimitError
-from tokenriver.ranges import expand
+from tokenriver.ranges import distinct, expand
 from tokenriver.sampler import ORDERS
 from tokenriver.types import Int64, Packing, River
 
@@ -84,7 +84,7 @@ class Replayed:
         micros, cells = np.divmod(rest, batch)
         calls = steps * (share // batch) + micros
         positions = np.empty_like(numbers)
-        for rank in np.unique(ranks).tolist():
+        for rank in distinct(ranks):
             here = np.flatnonzero(ranks == rank)
             asked, which = np.unique(calls[here], return_inverse=True)
             positions[here] = self._starts(asked, rank)[which, cells[here]]

@@ -16,6 +16,7 @@ import numpy as np
 
 from tokenriver.errors import InputError, LimitError
 from tokenriver.pointwise import WIDE_FROM, grid, walked
+from tokenriver.ranges import distinct
 from tokenriver.splitmix import STEP, finish
 from tokenriver.types import Int64, UInt64
 
@@ -188,7 +189,7 @@ class Sampler:
             epochs.fill(first)
             return turn(self, numbers - first * size, first), epochs
         np.floor_divide(numbers, size, out=epochs)
-        for epoch in np.unique(epochs).tolist():
+        for epoch in distinct(epochs):
             here = epochs == epoch
             rows[here] = turn(self, numbers[here] - epoch * size, epoch)
         return rows, epochs
@@ -201,7 +202,7 @@ class Sampler:
         turn, numbers = BACKWARDS[self.order], epochs * self.num_rows
         if len(epochs) and epochs.min() == epochs.max():
             return turn(self, rows, int(epochs[0])) + numbers
-        for epoch in np.unique(epochs).tolist():
+        for epoch in distinct(epochs):
             here = epochs == epoch
             numbers[here] += turn(self, rows[here], epoch)
         return numbers

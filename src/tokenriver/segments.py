@@ -14,6 +14,7 @@ import numpy as np
 from tokenriver.course import Order
 from tokenriver.errors import InputError
 from tokenriver.joining import JoinedPacking
+from tokenriver.ranges import distinct
 from tokenriver.sampler import Sampler
 from tokenriver.types import Int64, Packing, River
 
@@ -125,7 +126,7 @@ class BlockOrder:
         if self._end is not None:
             np.minimum(places, self._end * self._parts - 1, out=places)
         turns = places // self.num_rows
-        for turn in np.unique(turns).tolist():
+        for turn in distinct(turns):
             here = np.flatnonzero(turns == turn)
             places[here] = self._permuted(places[here], turn)
         blocks, parts = np.divmod(places, self._parts)

@@ -17,7 +17,7 @@ from tokenriver.course import LARGEST, Order
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.joining import JoinedPacking
 from tokenriver.mixing import MixedSampler, Mixture
-from tokenriver.ranges import expand
+from tokenriver.ranges import distinct, expand
 from tokenriver.sampler import BACKWARDS, Sampler
 from tokenriver.types import Int64, Packing, River
 
@@ -160,7 +160,7 @@ class Trail:
         sources = np.searchsorted(self._begins, begins, "right") - 1
         sources[begins == ends] = -1
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-        for source in np.unique(sources).tolist() if len(self._packings) > 1 else [0]:
+        for source in distinct(sources) if len(self._packings) > 1 else [0]:
             here = np.flatnonzero(sources == source)
             if source < 0 or not len(here):
                 continue
