@@ -37,10 +37,10 @@ soak: .venv-test/.test
 fuzz: .venv-test/.test
 	PYTHONPATH=tests .venv-test/bin/python -m attacks.fuzzing --seconds $(SECONDS)
 
-.venv/.core: pyproject.toml scripts/setup
+.venv/.core: pyproject.toml scripts/setup $(wildcard compiled/*)
 	scripts/setup .venv .core -e .
 
-.venv-test/.test: pyproject.toml scripts/setup
+.venv-test/.test: pyproject.toml scripts/setup $(wildcard compiled/*)
 	scripts/setup .venv-test .test -e '.[check]'
 
 # torch by pip alone: pip follows this machine's own configuration, which is what tells it where the CPU build lies

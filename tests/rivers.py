@@ -3,10 +3,15 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from tokenriver.types import Int64
+from tokenriver import extents
+from tokenriver.mapped import Mapped, Raw
+from tokenriver.river import River
+from tokenriver.shelf import Shelf
+from tokenriver.types import Ids, Int64
 
 
 class ArrayRiver:
@@ -51,6 +56,50 @@ class ArrayRiver:
     def doc_bounds(self, i: int) -> tuple[int, int]:
         assert self.edges is not None
         return self.edges[i], self.edges[i + 1]
+
+
+class MappedShard:
+    """A shard in memory whose ids begin so many bytes into a view."""
+
+    ids = doc_ends = origins = None
+
+    def __init__(self, ids: Int64, dtype: str, shift: int) -> None:
+        self.dtype, self.num_tokens = np.dtype(dtype), len(ids)
+        self._ids = ids.astype(dtype)
+        view = memoryview(b"\xee" * shift + self._ids.tobytes())
+        self.extents = extents.make(view, np.array([shift]), np.array([len(ids)]), self.dtype.itemsize)
+
+    def read(self, start: int, stop: int) -> Ids:
+        return self._ids[start:stop]
+
+    def windows(self, starts: Int64, n: Int64 | int) -> list[memoryview]:
+        return self.extents.windows(starts, n)
+
+    def read_ahead(self, start: int, stop: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class MappedRiver(ArrayRiver):
+    """The same, its ids of a dtype in shards that end at some places."""
+
+    def __init__(self, ids: Sequence[int], lengths: Sequence[int], cuts: Sequence[int], dtype: str, shift: int) -> None:
+        super().__init__(ids, lengths)
+        edges = sorted({0, *(at for at in cuts if at < len(ids)), len(ids)})
+        shards = [MappedShard(self.ids[first:last], dtype, shift) for first, last in pairwise(edges)]
+        self._river = River(np.diff(edges), np.dtype(dtype), Shelf(shards.__getitem__))
+
+    def gather(self, starts: Int64, n: int, out: Int64) -> None:
+        self._river.gather(starts, n, out)
+
+    def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
+        self._river.take(starts, sizes, out)
+
+    def cut(self, starts: Int64, sizes: Int64 | int) -> Raw | None:
+        return self._river.cut(starts, sizes)
+
+    def mapped(self) -> Mapped | None:
+        return self._river.mapped()
 
 
 @dataclass

@@ -13,7 +13,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # a room imports only from rooms in lines above its own; a folder is one room
 LADDER = (
     ("errors",),
-    ("types", "registry", "files", "defaults", "recent", "steps", "utf8", "garbage"),
+    ("_compiled", "types", "registry", "files", "defaults", "recent", "steps", "utf8", "garbage"),
+    ("ranges", "compiled"),
     (
         "lanes",
         "extents",
@@ -21,14 +22,13 @@ LADDER = (
         "ahead",
         "hashing",
         "splitmix",
-        "ranges",
         "messages",
         "filterrules",
         "lossmask",
         "mersenne",
         "answers",
     ),
-    ("storage", "choicedata", "forms", "pointwise"),
+    ("storage", "choicedata", "forms", "pointwise", "mapped"),
     ("streams", "magic", "rules", "locks", "journal", "ownfilter", "wire", "recipes", "rowblocks"),
     ("sources", "tokenizers", "formats", "packing", "orders", "filters", "templates", "remotes"),
     ("sampler", "quotas", "joining", "masks", "chat", "partfile", "recipe", "examples"),

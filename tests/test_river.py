@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_corpora import ids_of, shard_bytes
-from tokenriver import river, shelf
+from tokenriver import mapped, river, shelf
 from tokenriver.errors import FormatError, InputError, LimitError
 from tokenriver.formats import llmc
 from tokenriver.formats._reader import Blocks, Flat, Opened, Pieces, Reader
@@ -291,7 +291,7 @@ def test_what_is_looked_up_beforehand_and_what_is_not(tmp_path: Path, monkeypatc
         (tmp_path / str(body)).mkdir()
         single = body_river(tmp_path / str(body), [body], [list(range(100))], "int16")
         assert (single.cut(np.array([0, 90]), 10) is None) == shorter
-    monkeypatch.setattr(river, "MAX_PIECES", 3)
+    monkeypatch.setattr(mapped, "MAX_PIECES", 3)
     assert found.cut(np.array([0, 1]), 2) is not None
     assert found.cut(np.array([0, 1]), 20) is None
 

@@ -8,7 +8,6 @@ and document -1; there inputs and targets need a buffer each.
 """
 
 from collections.abc import Generator
-from functools import lru_cache
 from sys import getrefcount
 from typing import Any
 
@@ -18,7 +17,7 @@ from tokenriver.course import Course, Runs, Stretch
 from tokenriver.filling import Filling, cut, part_windows
 from tokenriver.joining import JoinedPacking
 from tokenriver.river import narrow
-from tokenriver.sequences import documents_of_runs, edges_of_documents, edges_of_runs, of_windows
+from tokenriver.sequences import documents_of_runs, edges_of_documents, edges_of_runs, of_windows, positions
 from tokenriver.types import IGNORE, Bools, Int32, Int64
 
 
@@ -169,10 +168,7 @@ class Batch:
     @property
     def position_ids(self) -> Int64:
         """(B, T) int64: positions from 0 in each sequence, one document's run inside a row."""
-        edges = self._edges()
-        positions = np.repeat(edges[:-1], np.diff(edges))
-        np.subtract(_count(int(edges[-1])), positions, out=positions)
-        return positions.reshape(self.input_ids.shape)
+        return positions(self._edges()).reshape(self.input_ids.shape)
 
     @property
     def cu_seqlens(self) -> Int32:
@@ -194,14 +190,17 @@ class Batch:
 
     def _edges(self) -> Int64:
         """Edges of the sequences in the flattened rows, worked out once."""
-        rows, width = self.input_ids.shape
-        if self._stretch.runs is None:
+        runs = self._stretch.runs
+        if runs is None:
             return self._sequences()[1]
         if self._known is None:
-            if self._stretch.runs.chained:
+            if runs.chained:
                 self._known = edges_of_documents(self.document_ids)
             else:
-                self._known = edges_of_runs(self._packed(), rows, width)
+                (rows, length), filled = self._buffer.shape, self._filled
+                first = self._index * self._stretch.course.micro_batch
+                sizes = runs.sizes[runs.part(first, first + filled)]
+                self._known = edges_of_runs(sizes, filled, rows, length - 1)
         return self._known
 
     def _packed(self) -> Runs:
@@ -214,12 +213,6 @@ class Batch:
             starts = self._stretch.starts[self._index, : self._filled].tolist()
             self._runs = of_windows(self._stretch.course.river, starts, rows, width)
         return self._runs
-
-
-@lru_cache(maxsize=4)
-def _count(cells: int) -> Int64:
-    """0, 1, 2, ... for the cells of a batch: kept, since fresh memory costs more than the numbers."""
-    return np.arange(cells, dtype=np.int64)
 
 
 def serve(course: Course, first: int, stride: int, stop: int | None, ring: Ring) -> Generator[Batch, None, None]:

@@ -18,7 +18,8 @@ from tokenriver.documents import DocumentBounds, Parting
 from tokenriver.errors import FormatError, InputError, LimitError, MismatchError, MissingPackageError
 from tokenriver.lossmask import LossMask
 from tokenriver.manifest import Manifest, TokenizerInfo, index_name
-from tokenriver.river import Out, Raw, River
+from tokenriver.mapped import Mapped, Raw
+from tokenriver.river import Out, River
 from tokenriver.storage import UNKNOWN
 from tokenriver.tokenizer import load_tokenizer
 from tokenriver.types import Ids, Int64, Tokenizer
@@ -102,8 +103,7 @@ class Corpus:
     @property
     def plan_folder(self) -> Path | None:
         """Where plans of rows are kept; None for shards without a manifest."""
-        root = self._contents.root
-        return None if root is None else root / PLAN_FOLDER
+        return None if self._contents.root is None else self._contents.root / PLAN_FOLDER
 
     # ------------------------------------------------------------------------------------------ ids
 
@@ -112,8 +112,7 @@ class Corpus:
         return self._river.read(start, stop)
 
     def blocks(self, start: int, stop: int) -> Iterator[Ids]:
-        """The ids [start, stop) in order, about a million at a time, in views where that is possible; LimitError
-        outside the river."""
+        """The ids [start, stop) in order, a million at a time, views where possible; LimitError outside the river."""
         if not 0 <= start <= stop <= self.num_tokens:
             raise LimitError(f"blocks: got [{start}, {stop}), expected a range within [0, {self.num_tokens})")
         return self._river.blocks(start, stop)
@@ -126,6 +125,10 @@ class Corpus:
     def cut(self, starts: Int64, sizes: Int64 | int) -> Raw | None:
         """Look up where windows or runs lie, for calls of gather or take to come; None where that gains nothing."""
         return self._river.cut(starts, sizes)
+
+    def mapped(self) -> Mapped | None:
+        """Where all ids lie, if they lie in mapped files that need no decoding."""
+        return self._river.mapped()
 
     def take(self, starts: Int64, sizes: Int64, out: Out) -> None:
         """Fill out, row by row, with the ids [s, s + n) of each start and size, (k,) int64, one run after another; a
@@ -164,8 +167,8 @@ class Corpus:
         return self.documents.ends_of(documents)
 
     def source(self, index: int) -> tuple[str, int]:
-        """(path, record) of a document: the input's path as the manifest has it, below source_root if that was given,
-        and the 0-based number of the raw row in it."""
+        """(path, record) of a document: its input as the manifest has it, below source_root if given, and its 0-based
+        raw row in that."""
         found = self.origin(index)
         if found is None:
             path = self.shards[self.documents.locate(index)[0]].path
@@ -250,10 +253,9 @@ class Corpus:
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         """The text of some ids; without a tokenizer the ids themselves, as in `⟨50256⟩`."""
-        tokenizer = self.tokenizer
-        if tokenizer is None:
+        if self.tokenizer is None:
             return "".join(f"⟨{int(number)}⟩" for number in ids)
-        return tokenizer.decode(ids)
+        return self.tokenizer.decode(ids)
 
     @property
     def _home(self) -> Path:

@@ -18,7 +18,7 @@ import numpy as np
 from tokenriver.errors import InputError, MismatchError
 from tokenriver.masks import Masks
 from tokenriver.sampler import share
-from tokenriver.types import Int64, Packing, River
+from tokenriver.types import PADDING, Int64, Packing, River
 
 STATE_VERSION = 1
 PARTS = ("corpus", "order", "packing", "mixture", "seed")
@@ -137,25 +137,16 @@ class Runs:
     """River position of each run's first input id; -1 for padding, the last run of a cell."""
     sizes: Int64
     """Positions, one less than the ids of the span, or chained ids; the padding of a full cell is a run of 0."""
-    begins: Int64
-    """Where the runs that are not empty begin, in the flattened cells."""
-    upto: Int64
-    """How many of these lie in each cell and those before it."""
     chained: bool = False
 
     def cells(self, first: int, last: int) -> "Runs":
         """The runs of the cells [first, last)."""
-        here = slice(before(self.ends, first), before(self.ends, last))
-        filled = slice(before(self.upto, first), before(self.upto, last))
-        begins = self.begins[filled]
-        return Runs(
-            self.ends[first:last] - here.start,
-            self.starts[here],
-            self.sizes[here],
-            begins - begins[:1],
-            self.upto[first:last] - filled.start,
-            self.chained,
-        )
+        here = self.part(first, last)
+        return Runs(self.ends[first:last] - here.start, self.starts[here], self.sizes[here], self.chained)
+
+    def part(self, first: int, last: int) -> slice:
+        """Which runs are those of the cells [first, last)."""
+        return slice(before(self.ends, first), before(self.ends, last))
 
 
 def before(counts: Int64, cell: int) -> int:
@@ -165,21 +156,24 @@ def before(counts: Int64, cell: int) -> int:
 
 def _runs(packing: Packing, rows: Int64) -> Runs:
     """The spans of rows as runs, each row filled up by a run of padding."""
-    chained = packing.chained
+    chained, look_up = packing.chained, getattr(packing, "runs", None)
+    if look_up is not None and (found := look_up(rows)) is not None:
+        ends, starts, sizes = found
+        return Runs(ends, starts, sizes, chained)
     which, starts, stops = packing.spans(rows, 0)
-    counts = np.bincount(which, minlength=len(rows))
-    ends = np.cumsum(counts + 1)
-    padding = ends - 1
-    inside = np.ones(int(ends[-1]), np.bool_)
-    inside[padding] = False
-    out_starts, sizes = np.full(len(inside), -1, np.int64), np.empty(len(inside), np.int64)
+    spans = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(np.bincount(which, minlength=len(rows)), out=spans[1:])
+    # a run goes behind those before it, and behind the padding of each row before its own
+    places = np.arange(len(which), dtype=np.int64)
+    places += which
     filled = stops - starts - (not chained)
-    out_starts[inside], sizes[inside] = starts, filled
-    used = np.bincount(which, filled, minlength=len(rows)).astype(np.int64)
-    sizes[padding] = packing.seq_len + chained - used
-    begins, some = np.cumsum(sizes) - sizes, sizes > 0
-    upto = np.cumsum(some, dtype=np.int64)[ends - 1]
-    return Runs(ends, out_starts, sizes, begins[some], upto, chained)
+    upto = np.zeros(len(which) + 1, np.int64)
+    np.cumsum(filled, out=upto[1:])
+    out_starts, sizes = np.full(len(which) + len(rows), PADDING, np.int64), np.empty(len(which) + len(rows), np.int64)
+    out_starts[places], sizes[places] = starts, filled
+    ends = spans[1:] + np.arange(1, len(rows) + 1)
+    sizes[ends - 1] = packing.seq_len + chained - np.diff(upto[spans])
+    return Runs(ends, out_starts, sizes, chained)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
-"""The cells of a batch filled with ids: windows, rows of spans, chained rows; cells that no row fills are filler."""
+"""The cells of a batch filled with ids: windows, rows of spans, chained rows; cells that no row fills are filler.
 
-from collections.abc import Callable
+Rows of spans are filled by compiled code where there is some (mapped.py), and else by numpy in a pass for each step.
+"""
 
 import numpy as np
 
 from tokenriver.course import Course, Runs, before
+from tokenriver.mapped import Mapped, Raw
 from tokenriver.river import narrow
 from tokenriver.types import IGNORE, Ids, Int64, River
 
 FILLER_ID = 0
-Cut = Callable[[int, int], Ids]
 
 
 def part_windows(filled: int, buffer: Int64, targets: Int64) -> None:
@@ -22,14 +23,56 @@ def part_windows(filled: int, buffer: Int64, targets: Int64) -> None:
 class Filling:
     """Rows of several spans: what fills the cells of a stretch, looked up for all of them at once."""
 
-    __slots__ = ("_course", "_cut", "_edges", "_followers", "_padding", "_places", "_runs", "_targets", "_trains")
+    __slots__ = ("_course", "_mapped", "_runs", "_steps", "_trains")
+
+    def __init__(self, course: Course, runs: Runs) -> None:
+        self._course, self._runs = course, runs
+        masks = course.masks
+        self._trains = None if masks is None else masks.of_runs(runs.starts, runs.sizes, chained=runs.chained)
+        self._mapped = _mapped(course.river)
+        self._steps = None if self._mapped is not None else _Steps(course, runs)
+
+    def fill(self, first: int, last: int, buffer: Int64, targets: Int64) -> None:
+        """Fill the first rows with the cells [first, last), and the rest with filler: inputs without the last column,
+        targets without the first."""
+        filled, masks = last - first, self._course.masks
+        if filled:
+            self._ids(first, last, buffer[:filled], targets[:filled])
+            if masks is not None:
+                runs, begin = self._runs.cells(first, last), before(self._runs.ends, first)
+                trained = None if self._trains is None else self._trains(begin, begin + len(runs.starts))
+                masks.on_runs(runs.starts, runs.sizes, targets[:filled], trained, chained=runs.chained)
+        if filled < len(buffer):
+            buffer[filled:] = FILLER_ID
+            targets[filled:] = IGNORE
+
+    def _ids(self, first: int, last: int, inputs: Int64, targets: Int64) -> None:
+        runs = self._runs
+        if self._mapped is not None:
+            part = before(runs.ends, first), before(runs.ends, last)
+            if self._mapped.spread(runs.starts, runs.sizes, inputs, targets, part, chained=runs.chained):
+                return
+        # what compiled code refuses is refused in words
+        steps = self._steps or _Steps(self._course, runs)
+        steps.fill(first, last, inputs, targets)
+
+
+def _mapped(river: River) -> Mapped | None:
+    """Where a river's ids lie, if there is compiled code for them."""
+    look_up = getattr(river, "mapped", None)
+    found: Mapped | None = None if look_up is None else look_up()
+    return found if found is not None and found.can_spread else None
+
+
+class _Steps:
+    """The same by numpy: the ids of all runs joined, then widened into inputs and targets, whose edges are put in."""
+
+    __slots__ = ("_course", "_cut", "_edges", "_followers", "_padding", "_places", "_runs", "_targets")
 
     def __init__(self, course: Course, runs: Runs) -> None:
         self._course, self._runs = course, runs
         # padding is cut from anywhere, and overwritten
         self._cut = cut(course.river, np.maximum(runs.starts, 0), runs.sizes)
-        masks = course.masks
-        self._trains = None if masks is None else masks.of_runs(runs.starts, runs.sizes, chained=runs.chained)
         self._padding = runs.sizes[runs.ends - 1]
         # a span's last target is no input; it lies where the span's inputs end, one cell behind the last of them
         spans = runs.starts >= 0
@@ -41,31 +84,23 @@ class Filling:
         if self._cut is not None and not runs.chained:
             self._targets = self._last(slice(None)).astype(self._cut(0, 0).dtype)
 
-    def fill(self, first: int, last: int, buffer: Int64, targets: Int64) -> None:
-        """Fill the first rows with the cells [first, last), and the rest with filler: inputs without the last column,
-        targets without the first."""
-        filled, length, masks = last - first, buffer.shape[1], self._course.masks
-        if filled:
-            ids = self._ids(first, last)
-            if self._runs.chained:
-                narrow(ids[:-1].reshape(filled, length), buffer[:filled])
-                targets[:filled] = buffer[:filled]
-            else:
-                narrow(ids[:-1].reshape(filled, length - 1), buffer[:filled, :-1])
-                # a row's last target comes where the next row's first input was, which is in its buffer by now
-                self._follow(first, last, ids)
-                narrow(ids[1:].reshape(filled, length - 1), targets[:filled, 1:])
-            width = length if self._runs.chained else length - 1
-            for line, padding in enumerate(self._padding[first:last].tolist()):
-                if padding:
-                    buffer[line, width - padding : width] = FILLER_ID
-                    targets[line, length - padding :] = IGNORE
-            if masks is not None:
-                runs, begin = self._runs.cells(first, last), before(self._runs.ends, first)
-                trained = None if self._trains is None else self._trains(begin, begin + len(runs.starts))
-                masks.on_runs(runs.starts, runs.sizes, targets[:filled], trained, chained=runs.chained)
-        buffer[filled:] = FILLER_ID
-        targets[filled:] = IGNORE
+    def fill(self, first: int, last: int, inputs: Int64, targets: Int64) -> None:
+        """Fill as many rows as there are cells."""
+        filled, length = inputs.shape
+        ids = self._ids(first, last)
+        if self._runs.chained:
+            narrow(ids[:-1].reshape(filled, length), inputs)
+            targets[:] = inputs
+        else:
+            narrow(ids[:-1].reshape(filled, length - 1), inputs[:, :-1])
+            # a row's last target comes where the next row's first input was, which is in its buffer by now
+            self._follow(first, last, ids)
+            narrow(ids[1:].reshape(filled, length - 1), targets[:, 1:])
+        width = length if self._runs.chained else length - 1
+        for line, padding in enumerate(self._padding[first:last].tolist()):
+            if padding:
+                inputs[line, width - padding : width] = FILLER_ID
+                targets[line, length - padding :] = IGNORE
 
     def _ids(self, first: int, last: int) -> Ids:
         """The ids that fill some cells, and one cell more."""
@@ -91,9 +126,9 @@ class Filling:
         return found[:, 0]
 
 
-def cut(river: River, starts: Int64, sizes: Int64 | int) -> Cut | None:
+def cut(river: River, starts: Int64, sizes: Int64 | int) -> Raw | None:
     """Look up where many windows or runs of a river lie: cut(first, last) gives the ids of those [first, last), and one
     cell more. None for a river that has them looked up by each call."""
     look_up = getattr(river, "cut", None)
-    found: Cut | None = None if look_up is None else look_up(starts, sizes)
+    found: Raw | None = None if look_up is None else look_up(starts, sizes)
     return found

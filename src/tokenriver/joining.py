@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tokenriver.extents import join
 from tokenriver.lossmask import JoinedMask, Trained, mask_of
+from tokenriver.mapped import Mapped, Raw
+from tokenriver.ranges import distinct
 from tokenriver.types import Int64, Packing, River
 
 
@@ -29,18 +32,31 @@ class JoinedRiver:
     def gather(self, starts: Int64, n: int, out: Int64) -> None:
         """Each source's windows by its own river."""
         which = np.searchsorted(self._ends, starts, "right")
-        for source in np.unique(which).tolist():
+        for source in distinct(which):
             here = np.flatnonzero(which == source)
             part = np.empty((len(here), n), np.int64)
             self._rivers[source].gather(starts[here] - self._begins[source], n, part)
             out[here] = part
+
+    def cut(self, starts: Int64, sizes: Int64 | int) -> Raw | None:
+        """What `Mapped.cut` gives."""
+        mapped = self.mapped()
+        return None if mapped is None else mapped.cut(starts, sizes)
+
+    def mapped(self) -> Mapped | None:
+        """Where the ids of all sources lie, if all of them know it and store them alike."""
+        found = [look_up() if (look_up := getattr(river, "mapped", None)) else None for river in self._rivers]
+        parts = [part for part in found if part is not None]
+        if len(parts) < len(found) or any(part.dtype != parts[0].dtype for part in parts):
+            return None
+        return Mapped(join([part.extents for part in parts]), parts[0].dtype)
 
     def take(self, starts: Int64, sizes: Int64, out: Int64) -> None:
         """Each source's runs by its own river; padding goes with the first."""
         which = np.where(starts < 0, 0, np.searchsorted(self._ends, starts, "right"))
         places = np.cumsum(sizes) - sizes
         flat = np.empty(out.size, np.int64)
-        for source in np.unique(which).tolist():
+        for source in distinct(which):
             here = np.flatnonzero(which == source)
             part = np.empty(int(sizes[here].sum()), np.int64)
             moved = np.where(starts[here] < 0, -1, starts[here] - self._begins[source])
@@ -57,7 +73,7 @@ class JoinedRiver:
         """Each source's by its own river."""
         which = np.searchsorted(self._ends, positions, "right")
         found = np.empty_like(positions)
-        for source in np.unique(which).tolist():
+        for source in distinct(which):
             here = np.flatnonzero(which == source)
             local = self._rivers[source].documents_at(positions[here] - self._begins[source])
             found[here] = local + self._documents[source]
@@ -67,7 +83,7 @@ class JoinedRiver:
         """Each source's by its own river."""
         which = np.searchsorted(self._documents, documents, "right") - 1
         found = np.empty_like(documents)
-        for source in np.unique(which).tolist():
+        for source in distinct(which):
             here = np.flatnonzero(which == source)
             found[here] = self._rivers[source].ends_of(documents[here] - self._documents[source]) + self._begins[source]
         return found
@@ -138,4 +154,4 @@ class JoinedPacking:
 
     def _by_source(self, rows: Int64) -> list[tuple[int, Int64]]:
         sources = np.searchsorted(self.bases, rows, "right") - 1
-        return [(source, np.flatnonzero(sources == source)) for source in np.unique(sources).tolist()]
+        return [(source, np.flatnonzero(sources == source)) for source in distinct(sources)]

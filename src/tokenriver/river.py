@@ -6,8 +6,7 @@ Of several shards, or one in pieces, the windows' bytes are joined (`Extents`), 
 shared between calls: no lock is needed.
 """
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenriver import extents
-from tokenriver.errors import FormatError, InputError, LimitError
-from tokenriver.extents import Cuts, Extents
+from tokenriver.errors import InputError, LimitError
+from tokenriver.extents import Extents
+from tokenriver.mapped import Mapped, Raw, refuse_negative
+from tokenriver.ranges import distinct
 from tokenriver.shelf import LIMIT, Shelf
 from tokenriver.storage import bytes_of
 from tokenriver.types import PADDING, Ids, Int64
@@ -27,14 +28,11 @@ BLOCK_BYTES = 1 << 20
 STRETCH, AHEAD = 1 << 20, 1 << 12
 # the extents of a few shards are kept as one table, if it has at most so many rows of 28 bytes
 MAX_EXTENTS = 1 << 20
-# pieces of windows that are cut beforehand, 20 bytes each
-MAX_PIECES = 1 << 18
 # views for so many window lengths are kept
 MAX_LENGTHS = 8
 
 Windows = NDArray[np.void]
 Out = NDArray[np.integer[Any]]
-Raw = Callable[[int, int], Ids]
 
 
 class River:
@@ -84,7 +82,7 @@ class River:
                 reader.read_ahead(offset, offset + count)
             ids = reader.read(offset, offset + count)
             if self._signed:
-                _refuse_negative(ids)
+                refuse_negative(ids)
             yield ids
             start += count
 
@@ -116,31 +114,19 @@ class River:
         pieces = self._extents.windows(starts, sizes) if self._extents is not None else self._runs(starts, sizes)
         found = np.frombuffer(b"".join(pieces), self.dtype)
         if self._signed:
-            _refuse_negative(found)
+            refuse_negative(found)
         narrow(found.reshape(out.shape), out)
 
     def cut(self, starts: Int64, sizes: Int64 | int) -> Raw | None:
-        """Look up where many windows or runs lie, for calls to come: raw(first, last) is the ids of those from first to
-        last, one after another, as they are stored, and one more cell of any value, to be used as one likes. None where
-        that gains nothing, or where one lies outside."""
+        """What `Mapped.cut` gives; None for windows of the only shard in one run too, for which `gather` is as fast."""
+        mapped = self.mapped()
+        return None if mapped is None or (self._flat and isinstance(sizes, int)) else mapped.cut(starts, sizes)
+
+    def mapped(self) -> Mapped | None:
+        """All ids, if they lie in mapped files of which a few are open at a time."""
         if not self._prepared:
             self._prepare(1)
-        windows = isinstance(sizes, int)
-        if self._extents is None or (self._flat and windows) or not len(starts):
-            return None
-        if starts.item(starts.argmin()) < (0 if windows else PADDING) or int((starts + sizes).max()) > self.num_tokens:
-            return None
-        met = self._extents.met(starts, sizes)
-        # of tiny extents a window has so many that nothing is gained
-        if int(met[1].sum()) > MAX_PIECES:
-            return None
-        return partial(self._cut_ids, self._extents.cut(starts, sizes, met))
-
-    def _cut_ids(self, cuts: Cuts, first: int, last: int) -> Ids:
-        found: Ids = np.frombuffer(cuts.joined(first, last, self.dtype.itemsize), self.dtype)
-        if self._signed:
-            _refuse_negative(found[:-1])
-        return found
+        return None if self._extents is None else Mapped(self._extents, self.dtype)
 
     def _runs(self, starts: Int64, sizes: Int64) -> Iterator[memoryview | bytes]:
         """The bytes of runs of ids, consecutive ones of one shard at a time."""
@@ -185,7 +171,7 @@ class River:
             block = starts[at : at + step]
             found = self._by_shard(block, n) if self._extents is None else self._found(block, n)
             if self._signed:
-                _refuse_negative(found)
+                refuse_negative(found)
             narrow(found.reshape(len(block), n), out[at : at + step])
 
     def _prepare(self, n: int) -> None:
@@ -212,7 +198,7 @@ class River:
         found = np.empty((len(starts), n), self.dtype)
         shards = np.searchsorted(self.ends, starts, "right")
         crossing = starts + n > self.ends[shards]
-        for shard in np.unique(shards[~crossing]).tolist():
+        for shard in distinct(shards[~crossing]):
             rows = np.flatnonzero((shards == shard) & ~crossing)
             data = b"".join(self.shelf[shard].windows(starts[rows] - self.begins[shard], n))
             found[rows] = np.frombuffer(data, self.dtype).reshape(-1, n)
@@ -234,8 +220,3 @@ def narrow(ids: Ids, out: Out) -> None:
         if largest > limit:
             raise LimitError(f"out: got id {largest}, expected at most {limit}, what {out.dtype} holds; use int64")
     np.copyto(out, ids, "unsafe")
-
-
-def _refuse_negative(ids: Ids) -> None:
-    if ids.size and int(ids.min()) < 0:
-        raise FormatError(f"id: got {int(ids.min())}, expected at least 0; the file holds something else than ids")

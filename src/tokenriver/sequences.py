@@ -4,8 +4,11 @@ A window shows whatever lies in it, so its sequences are looked up among the doc
 that cross no document, so they are its sequences. Padding and filler rows are sequences of their own, of no document.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
+from tokenriver import compiled
 from tokenriver.course import Runs
 from tokenriver.types import Bools, Int64, River
 
@@ -40,9 +43,36 @@ def edges_of_documents(documents: Int64) -> Int64:
     return np.append(np.flatnonzero(first), documents.size)
 
 
-def edges_of_runs(runs: Runs, rows: int, width: int) -> Int64:
-    """Edges of the sequences in the flattened rows; those behind the runs' rows are filler."""
-    return np.append(runs.begins, np.arange(len(runs.ends), rows + 1) * width)
+def edges_of_runs(sizes: Int64, filled: int, rows: int, width: int) -> Int64:
+    """Edges of the sequences in the flattened rows, of which runs of these sizes fill the first; the rest is filler."""
+    room = np.empty(len(sizes) + rows - filled + 1, np.int64)
+    if compiled.COMPILED is not None:
+        count: int = compiled.COMPILED.add_up(sizes, room)
+    else:
+        some = sizes[sizes.nonzero()]
+        count = len(some)
+        room[0] = 0
+        np.add.accumulate(some, out=room[1 : count + 1])
+    edges = room[: count + rows - filled + 1]
+    if filled < rows:
+        edges[count + 1 :] = np.arange(filled + 1, rows + 1) * width
+    return edges
+
+
+def positions(edges: Int64) -> Int64:
+    """(edges[-1],) int64: 0, 1, 2, ... from each edge to the next."""
+    if compiled.COMPILED is not None:
+        counted = np.empty(edges[-1], np.int64)
+        compiled.COMPILED.count_up(edges, counted)
+        return counted
+    begins: Int64 = np.repeat(edges[:-1], np.diff(edges))
+    return np.subtract(_count(len(begins)), begins, out=begins)
+
+
+@lru_cache(maxsize=4)
+def _count(cells: int) -> Int64:
+    """0, 1, 2, ... for the cells of a batch: kept, since fresh memory costs more than the numbers."""
+    return np.arange(cells, dtype=np.int64)
 
 
 def causal_blocks(edges: Int64, rows: int, width: int) -> Bools:

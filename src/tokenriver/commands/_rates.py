@@ -9,6 +9,7 @@ import numpy as np
 
 import tokenriver
 from tokenriver.corpus import Corpus
+from tokenriver.errors import LimitError
 
 
 def loader_rate(
@@ -18,6 +19,20 @@ def loader_rate(
     options: dict[str, Any] = {"seq_len": seq_len, "global_batch": rows, "prefetch": prefetch, "ledger": ledger}
     loader = tokenriver.Loader(corpus, order="shuffled", seed=1, epochs=None, **options)
     return _rate((len(batch.input_ids) * seq_len for batch in loader), seconds)
+
+
+def packed_rate(corpus: Corpus, seq_len: int, rows: int, seconds: float) -> float | None:
+    """Positions a second of rows of whole documents (best_fit), with the edges that attention needs; None for a corpus
+    without document bounds, or with fewer such rows than a batch."""
+    if corpus.num_documents is None:
+        return None
+    try:
+        loader = tokenriver.Loader(
+            corpus, seq_len=seq_len, global_batch=rows, packing="best_fit", seed=1, epochs=None, prefetch=0
+        )
+    except LimitError:
+        return None
+    return _rate((len(batch.cu_seqlens) and batch.input_ids.size for batch in loader), seconds)
 
 
 def gather_rate(corpus: Corpus, seq_len: int, rows: int, seconds: float) -> float:

@@ -71,6 +71,10 @@ class Planned:
         """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
         return self.table.spans(rows)
 
+    def runs(self, rows: Int64) -> tuple[Int64, Int64, Int64] | None:
+        """The spans of k rows as runs, as course.Runs has them; None where only `spans` gives them."""
+        return self.table.runs(rows, self.seq_len + self.chained, chained=self.chained)
+
     def starts(self, rows: Int64, epochs: Int64) -> Int64:
         """River position of each row's first id, (k,) int64."""
         return self.table.starts[self.table.firsts(rows)]

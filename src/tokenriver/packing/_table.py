@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenriver import compiled
 from tokenriver.ranges import expand
 from tokenriver.types import Int64
 
@@ -29,6 +30,18 @@ class Table:
     def firsts(self, rows: Int64) -> Int64:
         """Number of the first span of each row, (k,) int64."""
         return np.where(rows > 0, self.row_ends[rows - 1], 0)
+
+    def runs(self, rows: Int64, width: int, *, chained: bool) -> tuple[Int64, Int64, Int64] | None:
+        """(ends, starts, sizes) of what fills k rows of `width` cells, as course.Runs has them; None where no compiled
+        code looks it up."""
+        columns = self.row_ends, self.starts, self.sizes
+        if compiled.COMPILED is None or not all(column.dtype.isnative for column in columns):
+            return None
+        ends = np.empty(len(rows), np.int64)
+        compiled.COMPILED.count_runs(*columns, rows, ends)
+        starts, sizes = (np.empty(ends[-1] if len(ends) else 0, np.int64) for _ in range(2))
+        compiled.COMPILED.fill_runs(*columns, rows, width, not chained, starts, sizes)
+        return ends, starts, sizes
 
     def spans(self, rows: Int64) -> tuple[Int64, Int64, Int64]:
         """(row, start, stop) of the spans of k rows, each (m,) int64; `row` indexes into `rows`."""
