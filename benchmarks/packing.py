@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from benchmarks.build import Place
 from benchmarks.ceilings import bare_rows
 from benchmarks.formats import document_lengths, make_minimind
 from benchmarks.measure import Figure, at_least, at_most, python
+from tokenriver import compiled
 from tokenriver.batch import Batch
 from tokenriver.packing._fit import best_fit
 from tokenriver.types import Int64
@@ -32,6 +34,7 @@ LOAD_IDS, LOAD_ROWS = 50_000_000, 32
 SOURCES = 64
 PLANNED, COMPARED = 10_000_000, 400_000
 BARE = "bare numpy of the same rows"
+PLAIN = "without compiled code"
 
 
 def run(place: Place) -> list[Figure]:
@@ -218,6 +221,10 @@ def load(path: str, seconds: float, rounds: int) -> dict[str, float]:
             corpus, seq_len=SEQ_LEN, global_batch=LOAD_ROWS, packing=packing, epochs=None, seed=1, prefetch=0
         )
         jobs[name] = partial(_rate, iter(loader).__next__, look, seconds)
+        if packing == "best_fit":
+            jobs[f"{name}; {PLAIN}"] = partial(
+                _by_numpy, partial(_rate, iter(loader.strided(0, 1)).__next__, look, seconds)
+            )
     # the loader of packed rows came last
     course = loader._legs.find(0)[0]
     stretch = course.stretch(0, 1, loader.steps_per_epoch - 1)
@@ -226,6 +233,12 @@ def load(path: str, seconds: float, rounds: int) -> dict[str, float]:
     jobs[BARE] = partial(_rate, rows.__next__, lambda pair: int(pair[0][0, 0]) + int(pair[1][-1, -1]), seconds)
     measure.alternate(jobs, 1)
     return {name: measure.median(rates) for name, rates in measure.alternate(jobs, rounds).items()}
+
+
+def _by_numpy(job: Callable[[], float]) -> float:
+    """What a job does where no C compiler was found."""
+    with patch.object(compiled, "COMPILED", None):
+        return job()
 
 
 def _plain(batch: Batch) -> int:

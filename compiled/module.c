@@ -10,16 +10,16 @@
 
 #include "lookup.h"
 
-/* spread(views, which, shift, ends, starts, sizes, inputs, targets, first, last, kind, tail): see _compiled.pyi */
+/* spread(views, which, shift, ends, kind, tail, starts, sizes, first, last, inputs, targets): see _compiled.pyi */
 static PyObject *spread(PyObject *module, PyObject *args)
 {
     Job job = {0};
     PyObject *views, *columns[COLUMNS];
     int negative, failed;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOLLip:spread", &views, &columns[WHICH], &columns[SHIFT], &columns[EXTENT_ENDS],
-                          &columns[STARTS], &columns[SIZES], &columns[INPUTS], &columns[TARGETS], &job.first,
-                          &job.last, &job.kind, &job.tail))
+    if (!PyArg_ParseTuple(args, "OOOOipOOLLOO:spread", &views, &columns[WHICH], &columns[SHIFT], &columns[EXTENT_ENDS],
+                          &job.kind, &job.tail, &columns[STARTS], &columns[SIZES], &job.first, &job.last,
+                          &columns[INPUTS], &columns[TARGETS]))
         return NULL;
     job.shifts = job.kind == 2 ? 1 : job.kind == 4 || job.kind == -4 ? 2 : 3;
     if (job.shifts == 3 && job.kind != 8 && job.kind != -8)
@@ -34,18 +34,22 @@ static PyObject *spread(PyObject *module, PyObject *args)
     return failed ? NULL : PyBool_FromLong(!negative);
 }
 
+WIDE static void number(int64_t *restrict cells, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++)
+        cells[j] = j;
+}
+
 /* 0, 1, 2, ... from each edge to the next one; -1 unless the edges go from 0 to the number of cells. */
 static int count_up(const Py_buffer *edges, const Py_buffer *out)
 {
     const int64_t *at = edges->buf, count = edges->shape[0], cells = out->shape[0];
-    int64_t *numbers = out->buf, cell = 0;
     if (count < 1 || at[0] != 0 || at[count - 1] != cells)
         return -1;
     for (int64_t i = 1; i < count; i++) {
-        if (at[i] < cell || at[i] > cells)
+        if (at[i] < at[i - 1] || at[i] > cells)
             return -1;
-        for (int64_t first = cell; cell < at[i]; cell++)
-            numbers[cell] = cell - first;
+        number((int64_t *)out->buf + at[i - 1], at[i] - at[i - 1]);
     }
     return 0;
 }

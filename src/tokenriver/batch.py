@@ -86,9 +86,16 @@ class Batch:
     @property
     def loss_mask(self) -> Bools:
         """(B, T) bool: targets != IGNORE."""
-        # one stretch of memory is compared twice as fast as its rows
-        mask: Bools = self._targets != IGNORE
-        return np.ascontiguousarray(mask[:, 1:])
+        if self._stretch.course.masks is not None:
+            # one stretch of memory is compared twice as fast as its rows
+            trained: Bools = self._targets != IGNORE
+            return np.ascontiguousarray(trained[:, 1:])
+        mask = np.ones(self.input_ids.shape, np.bool_)
+        mask[self._filled :] = False
+        for line, padding in enumerate(self._padding()):
+            if padding:
+                mask[line, -padding:] = False
+        return mask
 
     @property
     def num_targets(self) -> int:
@@ -96,11 +103,15 @@ class Batch:
         ranks, then divide."""
         if self._stretch.course.masks is not None:
             return int(np.count_nonzero(self.loss_mask))
+        return self._filled * self._stretch.course.packing.seq_len - sum(self._padding())
+
+    def _padding(self) -> list[int]:
+        """Positions of each row that no id fills, where rows are not windows."""
         if self._stretch.runs is None:
-            return self._filled * self._stretch.course.packing.seq_len
+            return []
         runs = self._packed()
-        padding = int(runs.sizes[runs.ends - 1].sum())
-        return self._filled * self._stretch.course.packing.seq_len - padding
+        padding: list[int] = runs.sizes[runs.ends - 1].tolist()
+        return padding
 
     @property
     def step(self) -> int:

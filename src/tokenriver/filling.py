@@ -6,7 +6,7 @@ Rows of spans are filled by compiled code where there is some (mapped.py), and e
 import numpy as np
 
 from tokenriver.course import Course, Runs, before
-from tokenriver.mapped import Mapped, Raw
+from tokenriver.mapped import Mapped, Raw, Spread
 from tokenriver.river import narrow
 from tokenriver.types import IGNORE, Ids, Int64, River
 
@@ -23,21 +23,22 @@ def part_windows(filled: int, buffer: Int64, targets: Int64) -> None:
 class Filling:
     """Rows of several spans: what fills the cells of a stretch, looked up for all of them at once."""
 
-    __slots__ = ("_course", "_mapped", "_runs", "_steps", "_trains")
+    __slots__ = ("_course", "_runs", "_spread", "_steps", "_trains")
 
     def __init__(self, course: Course, runs: Runs) -> None:
         self._course, self._runs = course, runs
         masks = course.masks
         self._trains = None if masks is None else masks.of_runs(runs.starts, runs.sizes, chained=runs.chained)
-        self._mapped = _mapped(course.river)
-        self._steps = None if self._mapped is not None else _Steps(course, runs)
+        self._spread = _spread(course.river, runs)
+        self._steps = None if self._spread is not None else _Steps(course, runs)
 
     def fill(self, first: int, last: int, buffer: Int64, targets: Int64) -> None:
         """Fill the first rows with the cells [first, last), and the rest with filler: inputs without the last column,
         targets without the first."""
         filled, masks = last - first, self._course.masks
         if filled:
-            self._ids(first, last, buffer[:filled], targets[:filled])
+            whole = filled == len(buffer)
+            self._ids(first, last, buffer if whole else buffer[:filled], targets if whole else targets[:filled])
             if masks is not None:
                 runs, begin = self._runs.cells(first, last), before(self._runs.ends, first)
                 trained = None if self._trains is None else self._trains(begin, begin + len(runs.starts))
@@ -47,21 +48,19 @@ class Filling:
             targets[filled:] = IGNORE
 
     def _ids(self, first: int, last: int, inputs: Int64, targets: Int64) -> None:
-        runs = self._runs
-        if self._mapped is not None:
-            part = before(runs.ends, first), before(runs.ends, last)
-            if self._mapped.spread(runs.starts, runs.sizes, inputs, targets, part, chained=runs.chained):
-                return
+        ends = self._runs.ends
+        if self._spread is not None and self._spread(before(ends, first), before(ends, last), inputs, targets):
+            return
         # what compiled code refuses is refused in words
-        steps = self._steps or _Steps(self._course, runs)
+        steps = self._steps or _Steps(self._course, self._runs)
         steps.fill(first, last, inputs, targets)
 
 
-def _mapped(river: River) -> Mapped | None:
-    """Where a river's ids lie, if there is compiled code for them."""
+def _spread(river: River, runs: Runs) -> Spread | None:
+    """Compiled code for these runs, if there is some for where a river's ids lie."""
     look_up = getattr(river, "mapped", None)
     found: Mapped | None = None if look_up is None else look_up()
-    return found if found is not None and found.can_spread else None
+    return None if found is None else found.spread(runs.starts, runs.sizes, chained=runs.chained)
 
 
 class _Steps:

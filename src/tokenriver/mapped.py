@@ -19,6 +19,7 @@ KINDS = (2, 4, -4, 8, -8)
 MAX_PIECES = 1 << 18
 
 Raw = Callable[[int, int], Ids]
+Spread = Callable[[int, int, Int64, Int64], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +49,19 @@ class Mapped:
             refuse_negative(found[:-1])
         return found
 
-    @property
-    def can_spread(self) -> bool:
-        """Is there compiled code for such ids?"""
-        known = self.dtype.isnative and self._kind in KINDS and len(self.extents) > 0
-        return known and compiled.COMPILED is not None
-
-    def spread(
-        self, starts: Int64, sizes: Int64, inputs: Int64, targets: Int64, part: tuple[int, int], *, chained: bool
-    ) -> bool:
-        """Fill rows of inputs and targets, each (k, T + 1) int64, with the runs from part[0] to part[1]: `sizes`
-        positions of one id more (or, where they are chained, of as many ids), and padding, which starts at -1. False,
-        and rows of any values, if an id is negative or beyond int64."""
-        assert compiled.COMPILED is not None, "asked only where can_spread"
+    def spread(self, starts: Int64, sizes: Int64, *, chained: bool) -> Spread | None:
+        """Compiled code for runs of `sizes` positions, which have one id more (or, where they are chained, as many
+        ids), and of padding, which starts at -1: spread(first, last, inputs, targets) fills rows, (k, T + 1) int64
+        both, with those from first to last. It is False, and the rows hold any values, if an id is negative or beyond
+        int64. None where there is no such code."""
+        kind = -self.dtype.itemsize if self.dtype.kind == "i" else self.dtype.itemsize
+        code = compiled.COMPILED
+        if code is None or kind not in KINDS or not self.dtype.isnative or not len(self.extents):
+            return None
+        views = self.extents.views
         # the last extent is zeros without an end
         which, shift, ends = (column[:-1] for column in (self.extents.which, self.extents.shift, self.extents.ends))
-        runs = starts, sizes, inputs, targets, *part
-        done: bool = compiled.COMPILED.spread(self.extents.views, which, shift, ends, *runs, self._kind, not chained)
-        return done
-
-    @property
-    def _kind(self) -> int:
-        return -self.dtype.itemsize if self.dtype.kind == "i" else self.dtype.itemsize
+        return partial(code.spread, views, which, shift, ends, kind, not chained, starts, sizes)
 
 
 def refuse_negative(ids: Ids) -> None:

@@ -106,7 +106,7 @@ def _spread(module: ModuleType, draw: random.Random) -> bool:
     (inputs, inputs_kept), (targets, targets_kept) = _framed(shape), _framed(shape)
     last = len(sizes) if draw.random() < 0.9 else draw.choice([-1, len(sizes) + 1, 1 << 62])
     try:
-        filled = module.spread(views, *changed, inputs, targets, 0, last, kind, not chained)
+        filled = module.spread(views, *changed[:3], kind, not chained, *changed[3:], 0, last, inputs, targets)
     except ERRORS:
         assert (inputs == MARK).all(), "refused behind the first cell"
         return False

@@ -31,7 +31,7 @@ MUTANTS = {
     "room for runs": ("end - begin >= room - at", "0"),
     "widths": ("ids < tail || ids - tail > left", "ids < tail"),
     "room for sums": ("out->shape[0] <= sizes->shape[0]", "0"),
-    "edges": ("at[i] < cell || at[i] > cells", "at[i] < cell"),
+    "edges": ("at[i] < at[i - 1] || at[i] > cells", "at[i] < at[i - 1]"),
     "last target": ("int64_t skip = done < job->tail ? job->tail : 0;", "int64_t skip = 0;"),
     "padding": ("targets[j + job->tail] = IGNORE", "targets[j] = IGNORE"),
 }
