@@ -1,7 +1,7 @@
 """Rows of every packing, whatever the corpus, ranks and micro-batches: the loader's cells are those of a naive one."""
 
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -91,14 +91,20 @@ def test_nothing_is_lost_when_long_documents_are_split(name: str, sizes: list[in
 
 
 @settings(max_examples=200)
-@given(sizes=st.lists(st.integers(1, 20), min_size=1, max_size=60), seq_len=st.integers(1, 20))
-def test_best_fit_places_item_by_item(sizes: list[int], seq_len: int) -> None:
-    """Whole runs of equal sizes move at once; the rows are those of placing one document after another."""
+@given(
+    sizes=st.lists(st.integers(1, 20), min_size=1, max_size=60),
+    seq_len=st.integers(1, 20),
+    together=st.sampled_from([1, 3, 1 << 20]),
+)
+def test_best_fit_places_item_by_item(sizes: list[int], seq_len: int, together: int) -> None:
+    """Whole runs of equal sizes move at once, and are sorted some at a time; the rows are those of placing one document
+    after another."""
     river = ArrayRiver(sum(sizes), sizes)
     rows = naive_packing.rows_of("best_fit", sizes, seq_len)
     if not rows:
         return
-    loader = Loader(river, seq_len=seq_len, global_batch=len(rows), packing="best_fit", order="sequential")
+    with patch.object(best_fit, "_SORTED", together):
+        loader = Loader(river, seq_len=seq_len, global_batch=len(rows), packing="best_fit", order="sequential")
     made = loader.batch(0)
     wanted = [[at for at, _ in naive_packing.cells(spans, seq_len, ())] for spans in rows]
     found = [

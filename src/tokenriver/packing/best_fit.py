@@ -20,6 +20,8 @@ from tokenriver.types import Int32, Int64, River
 
 MOST_TOGETHER = (1 << 31) - 1
 """Documents that can be planned together."""
+_SORTED = 1 << 20
+"""Pieces that are sorted at a time."""
 _NONE: Int64 = np.empty(0, np.int64)
 
 
@@ -92,7 +94,7 @@ def _plan(ends: Int64, begin: int, seq_len: int, overflow: str) -> Table:
     heads, starts, sizes, many = _pieces(ends, begin, seq_len, overflow)
     bins = best_fit(many, seq_len)
     # both are filled anew: fresh memory would cost more than what is put there
-    bins.arrange(_longest_first(starts, sizes, seq_len), starts, sizes)
+    bins.arrange(_longest_first(starts, sizes, many), starts, sizes)
     sizes += 1
     if not len(heads):
         return Table(bins.ends, starts, sizes)
@@ -130,15 +132,18 @@ def _pieces(ends: Int64, begin: int, seq_len: int, overflow: str) -> tuple[Int64
     return np.concatenate(heads), starts[:kept], sizes[:kept], many
 
 
-def _longest_first(starts: Int64, sizes: Int32, seq_len: int) -> Int64:
-    """The starts, given in order, by falling sizes, in order where those are equal."""
-    bits = int(starts[-1]).bit_length() if len(starts) else 0
-    if bits + seq_len.bit_length() > 63:
-        return starts[np.argsort(seq_len - sizes, kind="stable")]
-    # numpy sorts plain numbers twice as fast as it finds their order, and nothing has to be looked up by it
-    keyed = np.subtract(seq_len, sizes, dtype=np.int64)
-    keyed <<= bits
-    keyed |= starts
-    keyed.sort()
-    keyed &= (1 << bits) - 1
-    return keyed
+def _longest_first(starts: Int64, sizes: Int32, many: Int64) -> Int64:
+    """The starts, given in order, by falling sizes, in order where those are equal; many[s] have size s."""
+    seq_len = len(many) - 1
+    # numpy sorts stably by counting digits where keys have 16 bits, and a block stays small beside the result
+    dtype = np.uint16 if seq_len < 1 << 16 else np.int32
+    found = np.empty_like(starts)
+    upto = np.cumsum(many[::-1]) - many[::-1]
+    for at in range(0, len(starts), _SORTED):
+        keys = (seq_len - sizes[at : at + _SORTED]).astype(dtype)
+        counts = np.bincount(keys, minlength=seq_len + 1)
+        places = np.repeat(upto - np.cumsum(counts) + counts, counts)
+        places += np.arange(len(keys))
+        found[places] = starts[at : at + _SORTED][np.argsort(keys, kind="stable")]
+        upto += counts
+    return found
